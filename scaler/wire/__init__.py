@@ -1,0 +1,1 @@
+"""Protobuf and gRPC code generated from `protos/`; `make protos` writes it, nobody edits it."""
