@@ -1,0 +1,98 @@
+"""What the loop needs from the world. Adapters fulfil these; tests use fakes that pass the same contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+from scaler.core.reading import Reading
+from scaler.core.units import Seconds
+from scaler.core.workload import Scale, Selection
+
+
+class SourceError(Exception):
+    """A source could not say anything of a selection. The message names the source, fault and cure."""
+
+    kind = "source-error"
+
+
+class SourceUnreachable(SourceError):
+    """Nobody answered: refused, timed out, no such name, TLS failed, a 5xx."""
+
+    kind = "unreachable"
+
+
+class SourceDenied(SourceError):
+    """The source answered that we may not ask (401, 403, an unknown tenant)."""
+
+    kind = "denied"
+
+
+class SourceBusy(SourceError):
+    """The source asked for patience (429, 503 with Retry-After)."""
+
+    kind = "busy"
+
+
+class SourceAnswerInvalid(SourceError):
+    """The answer is not what the protocol promises: HTML, truncated JSON, a missing label."""
+
+    kind = "invalid-answer"
+
+
+class SelectionInvalid(SourceError):
+    """The source rejects this selection or query itself (400, 422); others are not concerned."""
+
+    kind = "invalid-selection"
+
+
+class Source(Protocol):
+    """Where engines' signals come from."""
+
+    @property
+    def name(self) -> str:
+        """Return the name that triggers use in `source`."""
+
+    async def run(self) -> None:
+        """Do what the source does in the background (scraping) until cancelled; may return at once."""
+
+    async def read(
+        self, selections: Collection[Selection], at: Seconds
+    ) -> Mapping[Selection, Reading | SourceError]:
+        """Say what was seen of each selection at the tick `at`; never raises, never omits one.
+
+        A selection that matches nothing gives a `Reading` without replicas: the source is well,
+        there is just nothing there. A source that cannot know gives a `SourceError`.
+        """
+
+    async def recall(
+        self, selection: Selection, start: Seconds, end: Seconds, step: Seconds
+    ) -> Sequence[Reading]:
+        """Read history back: readings at the multiples of `step` in [start, end] that are known.
+
+        Equal to what `read` would have given at those instants. A source without memory returns
+        nothing. Raises SourceError.
+        """
+
+
+class Cluster(Protocol):
+    """Who knows the replica counts."""
+
+    def scale(self, namespace: str, name: str) -> Scale | None:
+        """Return the ScaledObject's count and bounds; `None` while it is not known."""
+
+    def on_change(self, notify: Callable[[], None]) -> None:
+        """Call `notify` in the event loop's thread whenever a count may have changed."""
+
+    async def run(self) -> None:
+        """Keep the view fresh until cancelled."""
+
+
+class Clock(Protocol):
+    """The wall clock, in seconds since the epoch."""
+
+    def now(self) -> Seconds:
+        """Return the time."""
+
+    async def sleep_until(self, instant: Seconds) -> None:
+        """Return at or just after the instant."""

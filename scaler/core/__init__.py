@@ -1,0 +1,1 @@
+"""Says how many replicas demand needs and why. Pure: no clock, I/O, logging or threads."""

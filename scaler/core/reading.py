@@ -1,0 +1,71 @@
+"""What a source saw of one workload's engines at one tick, before anything is concluded from it.
+
+Every source (engine pages, Prometheus, the simulator) fills the same shape, so that one function
+turns it into a sample. Counters arrive as rates per second over `RATE_WINDOW`, resets already
+removed. `None` always means "not known", never zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scaler.core.units import Seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaReading:
+    """One replica that reported: its engines and API-server processes already folded into one.
+
+    `waiting` counts requests that wait for capacity; where the engine splits its gauge by reason,
+    only `reason="capacity"`. `kv_cache` is a fraction 0..1, the mean over the replica's engines;
+    `None` where the engine publishes no such gauge.
+    `busy_for` is how long, at least, the replica has had a request running or waiting without a
+    pause (0 when it has none now), at most `RATE_WINDOW` need be known.
+    """
+
+    name: str
+    running: float
+    waiting: float
+    kv_cache: float | None = None
+    engines: int = 1
+    asleep: bool = False
+    busy_for: Seconds = 0.0
+    first_token_rate: float | None = None
+    token_rate: float | None = None
+    preemption_rate: float | None = None
+    rejection_rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyBuckets:
+    """A latency histogram's growth over `RATE_WINDOW`, merged over replicas.
+
+    `edges` are the buckets' upper edges in seconds, ascending, the last one `inf`; `counts` are
+    the observations at or below each edge within the window (cumulative, as Prometheus has them).
+    """
+
+    edges: tuple[float, ...]
+    counts: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One workload as its source saw it at the tick `at`.
+
+    `scraped_at` is when the newest value in it was scraped (epoch seconds); two readings with the
+    same `scraped_at` show the same scrape. `scrapes` is how many distinct scrapes this reading
+    rests on since the tick before (at least 1 when anything reported).
+    `unseen` counts replicas that the source knows of but that did not report (a target that
+    refuses, a pod whose series ended within the last minutes, a partial answer).
+    `rejection_rate` is what a gateway refused, per second (`rejectionQuery`); `activation` is the
+    demand that waits at a gateway (`activationQuery`); both `None` where no query is configured.
+    """
+
+    at: Seconds
+    scraped_at: Seconds
+    scrapes: int = 1
+    replicas: tuple[ReplicaReading, ...] = ()
+    unseen: int = 0
+    ttft: LatencyBuckets | None = None
+    rejection_rate: float | None = None
+    activation: float | None = None
