@@ -1,0 +1,94 @@
+# The front door. Needs make and Python 3.11 or newer; everything else goes into .venv.
+
+PYTHON ?= python3
+ARGS ?=
+
+BIN := .venv/bin
+RUNTIME := .venv/.runtime
+DEV := .venv/.dev
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo serve test check lint types rooms wire dependencies dockerfile protos bench lock \
+	prometheus .venv
+
+help: ## This list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+
+demo: $(RUNTIME) ## Emulated engines, the scaler, a stand-in for KEDA (ARGS=--once: one cycle)
+	@$(BIN)/scaler demo $(ARGS)
+
+serve: $(RUNTIME) ## The scaler itself (ARGS="--source scrape --targets FILE")
+	@$(BIN)/scaler serve $(ARGS)
+
+test: $(DEV) prometheus ## The tests (ARGS go to pytest)
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: lint types rooms wire dependencies dockerfile ## Everything that can be said without running
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(DEV)
+	$(BIN)/mypy
+
+rooms: $(DEV)
+	$(BIN)/lint-imports --no-logo
+
+wire: $(DEV)
+	$(BIN)/python protos/generate.py --check
+
+dependencies: $(DEV)
+	$(BIN)/deptry .
+
+dockerfile: $(DEV)
+	$(BIN)/hadolint Dockerfile
+
+protos: $(DEV) ## Generate scaler/wire anew
+	$(BIN)/python protos/generate.py
+
+bench: $(DEV) ## The benchmarks: slow, and best on a quiet machine
+	@$(BIN)/python -m bench $(ARGS)
+
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-header $(ARGS)
+
+lock: $(DEV) ## Lock the dependencies (ARGS=--upgrade: at the newest versions)
+	$(LOCK) pyproject.toml --output-file requirements.lock
+	$(LOCK) pyproject.toml --group dev --constraint requirements.lock \
+		--output-file requirements-dev.lock
+	$(LOCK) --group pyproject.toml:build --constraint requirements-dev.lock \
+		--output-file requirements-build.lock
+
+# --- the environment: each stamp says what .venv holds --------------------------------------------
+
+.venv: $(DEV)
+
+$(RUNTIME): requirements.lock requirements-build.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "scaler needs Python 3.11 or newer, and $(PYTHON) is older or missing:" \
+			"name a newer one with PYTHON=python3.12" >&2; exit 1; }
+	@echo "Setting .venv up (only once)" >&2
+	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear .venv
+	@$(PIP) --require-hashes -r requirements.lock
+	@$(PIP) --require-hashes -r requirements-build.lock
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEV): $(RUNTIME) requirements-dev.lock
+	@echo "Adding the tools for development to .venv (only once)" >&2
+	@$(PIP) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+# Some tests ask a real Prometheus. Installing it takes root and Debian's packages.
+prometheus:
+	@command -v prometheus >/dev/null || { \
+		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get -qq update && \
+		DEBIAN_FRONTEND=noninteractive apt-get -qq --yes --no-install-recommends \
+			install prometheus >/dev/null; } || { \
+		echo "==================================================================="; \
+		echo "No prometheus on this machine, and it could not be installed here:"; \
+		echo "THE TESTS AGAINST A REAL PROMETHEUS ARE SKIPPED."; \
+		echo "Cure: apt-get install prometheus"; \
+		echo "==================================================================="; } >&2
