@@ -67,7 +67,8 @@ class Scale:
     """The scale target's count and its bounds, as KEDA's HPA has them.
 
     `current` is `spec.replicas`. The tolerances are the HPA's own, a fraction of the ratio within
-    which it does nothing. `max_replicas` is `None` where nobody told us.
+    which it does nothing. `max_replicas` is `None` where nobody told us, `ready` (pods that are
+    Ready) where nobody looks at pods.
     """
 
     current: int
@@ -75,6 +76,7 @@ class Scale:
     max_replicas: int | None = None
     tolerance_out: float = 0.0
     tolerance_in: float = 0.0
+    ready: int | None = None
 
     def within_bounds(self, replicas: float) -> int:
         """Bring a whole or infinite number of replicas between max(1, min) and max."""

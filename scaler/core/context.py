@@ -1,0 +1,98 @@
+"""What the samples before a sample add to it: slopes, means and whether the fleet just grew."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from scaler.core.sample import Sample
+from scaler.core.units import RATE_WINDOW, TICK, Seconds
+
+GROWTH_SPAN: Seconds = 60.0
+SHORTEST_TREND: Seconds = 300.0
+_TREND_LEAST = 8
+_PEAK_SPAN: Seconds = 600.0
+
+_at = attrgetter("at")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What is known beside a sample from those before it.
+
+    `waiting_growth` and `running_growth` are requests per second, never negative. `complete` says
+    that no tick of the trend's span is missing. `serving_mean` is over the rate window.
+    `just_grew`: within the rate window `serving` rose above its highest of ten minutes.
+    `before` is the sample one tick earlier, if there is one.
+    """
+
+    waiting_growth: float
+    running_growth: float
+    complete: bool
+    serving_mean: float
+    just_grew: bool
+    before: Sample | None
+
+
+def trend_span(lead_time: Seconds) -> Seconds:
+    """Return over which span the trend of `running` is taken."""
+    return max(SHORTEST_TREND, lead_time)
+
+
+def look_back(samples: Sequence[Sample], index: int, lead_time: Seconds) -> Context:
+    """Return the context of `samples[index]`; the samples are in ascending order of time."""
+    at = samples[index].at
+    trend = _since(samples, index, at - trend_span(lead_time))
+    rated = _since(samples, index, at - RATE_WINDOW)
+    before = samples[index - 1] if index and samples[index - 1].at == at - TICK else None
+    return Context(
+        waiting_growth=max(0.0, _slope(_since(samples, index, at - GROWTH_SPAN), "waiting")),
+        running_growth=_running_growth(trend),
+        complete=len(trend) >= int(trend_span(lead_time) // TICK),
+        serving_mean=sum(s.serving for s in rated) / len(rated),
+        just_grew=_just_grew(samples, index, at),
+        before=before,
+    )
+
+
+def _since(samples: Sequence[Sample], index: int, start: Seconds) -> Sequence[Sample]:
+    first = bisect_right(samples, start, hi=index + 1, key=_at)
+    return samples[first : index + 1]
+
+
+def _running_growth(trend: Sequence[Sample]) -> float:
+    if len(trend) < _TREND_LEAST:
+        return 0.0
+    if any(later.serving > earlier.serving for earlier, later in zip(trend, trend[1:], strict=False)):
+        return 0.0
+    return max(0.0, _slope(trend, "running"))
+
+
+def _just_grew(samples: Sequence[Sample], index: int, at: Seconds) -> bool:
+    for later in range(index, 0, -1):
+        if samples[later].at <= at - RATE_WINDOW:
+            return False
+        if samples[later].serving <= samples[later - 1].serving:
+            continue
+        earlier = _since(samples, later - 1, samples[later].at - _PEAK_SPAN)
+        if earlier and samples[later].serving > max(s.serving for s in earlier):
+            return True
+    return False
+
+
+def _slope(samples: Sequence[Sample], name: str) -> float:
+    """Return the least-squares slope per second; 0 with fewer than two samples."""
+    count = len(samples)
+    if count < 2:
+        return 0.0
+    value = attrgetter(name)
+    values = [value(s) for s in samples]
+    if min(values) == max(values):
+        return 0.0
+    origin = samples[0].at
+    times = [s.at - origin for s in samples]
+    mean_t, mean_v = sum(times) / count, sum(values) / count
+    spread = sum((t - mean_t) ** 2 for t in times)
+    return float(sum((t - mean_t) * (v - mean_v) for t, v in zip(times, values, strict=True)) / spread)
