@@ -65,7 +65,9 @@ def _since(samples: Sequence[Sample], index: int, start: Seconds) -> Sequence[Sa
 def _running_growth(trend: Sequence[Sample]) -> float:
     if len(trend) < _TREND_LEAST:
         return 0.0
-    if any(later.serving > earlier.serving for earlier, later in zip(trend, trend[1:], strict=False)):
+    if any(
+        later.serving > earlier.serving for earlier, later in zip(trend, trend[1:], strict=False)
+    ):
         return 0.0
     return max(0.0, _slope(trend, "running"))
 
@@ -95,4 +97,6 @@ def _slope(samples: Sequence[Sample], name: str) -> float:
     times = [s.at - origin for s in samples]
     mean_t, mean_v = sum(times) / count, sum(values) / count
     spread = sum((t - mean_t) ** 2 for t in times)
-    return float(sum((t - mean_t) * (v - mean_v) for t, v in zip(times, values, strict=True)) / spread)
+    return float(
+        sum((t - mean_t) * (v - mean_v) for t, v in zip(times, values, strict=True)) / spread
+    )

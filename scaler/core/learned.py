@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -82,6 +82,16 @@ class Minutes:
         self.ttft.append(math.nan if enough is None else enough.value)
         self.ttft_lower.append(math.nan if enough is None else enough.lower)
 
+    def merge(self, known: Minutes, samples: Mapping[Seconds, Sample]) -> None:
+        """Fill an empty memory from rows that are known and samples by time; known rows win."""
+        places = {at: index for index, at in enumerate(known.at)}
+        for at in sorted({*places, *(at for at in samples if at % MINUTE == 0)}):
+            if at in places:
+                for name in self.__slots__:
+                    getattr(self, name).append(getattr(known, name)[places[at]])
+            else:
+                self.keep(samples[at])
+
     def forget(self, before: Seconds) -> None:
         """Drop the rows older than `before`."""
         count = bisect_left(self.at, before)
@@ -95,16 +105,18 @@ def learn(
     samples: Sequence[Sample],
     minutes: Minutes,
     now: Seconds,
+    held: float | None,
     observed_lead_time: Seconds | None = None,
 ) -> Learned:
     """Learn from `samples` (ascending, the last `RECENT` seconds are used) and `minutes`.
 
-    What the policy states is taken as stated. Whoever holds the same history learns the same.
+    `held` is what `carried` says of the minutes; it changes once a minute at most. What the policy
+    states is taken as stated. Whoever holds the same history learns the same.
     """
     lead_time = policy.lead_time or min(observed_lead_time or DEFAULT_LEAD_TIME, LONGEST_LEAD_TIME)
     return Learned(
         saturation=policy.concurrency_per_replica or saturation(samples, minutes, now),
-        carried=carried(policy, minutes, now),
+        carried=held,
         lead_time=lead_time,
         prefill_bound=is_prefill_bound(samples[-1], minutes, now) if samples else False,
     )

@@ -95,9 +95,7 @@ def need_of(sample: Sample, context: Context, policy: Policy, learned: Learned) 
     return Need(low=low, high=high, rows=rows, notes=notes)
 
 
-def _rows(
-    sample: Sample, context: Context, policy: Policy, learned: Learned
-) -> Iterator[RowNeed]:
+def _rows(sample: Sample, context: Context, policy: Policy, learned: Learned) -> Iterator[RowNeed]:
     if Signal.WAITING in policy.signals:
         yield _queue(sample, context, policy, learned)
         yield _concurrency(sample, context, policy, learned)

@@ -1,0 +1,89 @@
+"""The loop: every source is followed on the tick grid, each in a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import structlog
+
+from scaler.control.board import Board
+from scaler.control.follower import Follower
+from scaler.control.ports import Clock, Cluster, Source
+from scaler.control.registry import Registry
+from scaler.core.units import TICK, Seconds, tick_at
+
+_log = structlog.get_logger(__name__)
+
+
+class Loop:
+    """Runs the followers, so that a slow source delays nobody but its own workloads."""
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        board: Board,
+        sources: Mapping[str, Source],
+        cluster: Cluster | None,
+        clock: Clock,
+    ) -> None:
+        """Wire the followers; nothing runs yet."""
+        self.registry = registry
+        self.board = board
+        self.followers = [Follower(s, registry, board, cluster) for s in sources.values()]
+        self._cluster = cluster
+        self._clock = clock
+        self._woken = {follower.source.name: asyncio.Event() for follower in self.followers}
+        registry.on_new(self.wake)
+        if cluster is not None:
+            cluster.on_change(self.wake)
+
+    def wake(self) -> None:
+        """Look at new workloads and moved counts now instead of at the next tick."""
+        for event in self._woken.values():
+            event.set()
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            if self._cluster is not None:
+                tasks.create_task(self._cluster.run())
+            for follower in self.followers:
+                tasks.create_task(follower.source.run())
+                tasks.create_task(self._follow(follower))
+
+    async def _follow(self, follower: Follower) -> None:
+        woken = self._woken[follower.source.name]
+        done = tick_at(self._clock.now()) - TICK
+        while True:
+            now = self._clock.now()
+            if tick_at(now) > done:
+                done = tick_at(now)
+                self._forget_idle(now)
+                await follower.tick(done)
+            else:
+                woken.clear()
+                await follower.admit(done)
+                await follower.review(done)
+            if follower.wants_minutes:
+                await follower.recall_a_day(done)
+            await self._until_tick_or_woken(done + TICK, woken)
+
+    async def _until_tick_or_woken(self, tick: Seconds, woken: asyncio.Event) -> None:
+        if woken.is_set():
+            return
+        waits = [
+            asyncio.create_task(self._clock.sleep_until(tick)),
+            asyncio.create_task(woken.wait()),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    def _forget_idle(self, now: Seconds) -> None:
+        gone = self.registry.forget_idle(now)
+        if gone:
+            self.board.post(tick_at(now), {}, gone)

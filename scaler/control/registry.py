@@ -1,0 +1,127 @@
+"""Which workloads there are: each registers itself at its first RPC and is forgotten after its last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from scaler.config.trigger import Resolved, Trigger, TriggerUnresolved, parse_trigger
+from scaler.core.units import Seconds
+from scaler.core.workload import WorkloadKey
+
+FORGOTTEN_AFTER: Seconds = 1800.0
+"""A workload that nobody has asked for this long is forgotten."""
+
+_PARSED_AT_MOST = 50_000
+
+
+class RegistryFull(Exception):
+    """More workloads than the server is set to hold; the message says how many."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Entry:
+    """One registered workload.
+
+    `resolved` is its last valid policy and selection; `fault` says what the server's present
+    configuration does not support, while the last valid policy stays in force.
+    """
+
+    key: WorkloadKey
+    trigger: Trigger
+    registered_at: Seconds
+    asked_at: Seconds
+    resolved: Resolved | None = None
+    fault: str | None = None
+    streams: int = field(default=0)
+
+
+class Registry:
+    """Keeps the workloads. `notify` is called when one is new, so that it need not wait for a tick."""
+
+    def __init__(
+        self,
+        resolve: Callable[[Trigger], Resolved],
+        now: Callable[[], Seconds],
+        at_most: int = 20_000,
+    ) -> None:
+        """Start empty; `resolve` fills a trigger from the server's configuration."""
+        self._resolve = resolve
+        self._now = now
+        self._at_most = at_most
+        self._entries: dict[WorkloadKey, Entry] = {}
+        self._parsed: dict[tuple[str, str, frozenset[tuple[str, str]]], Trigger] = {}
+        self._notify: Callable[[], None] = lambda: None
+
+    def __len__(self) -> int:
+        """Count the workloads."""
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Go over the workloads."""
+        return iter(list(self._entries.values()))
+
+    def get(self, key: WorkloadKey) -> Entry | None:
+        """Return a workload's entry."""
+        return self._entries.get(key)
+
+    def on_new(self, notify: Callable[[], None]) -> None:
+        """Say whom to tell of a new workload."""
+        self._notify = notify
+
+    def ask(self, namespace: str, name: str, metadata: Mapping[str, str]) -> Entry:
+        """Return the workload of a request, registering it at its first.
+
+        Raises TriggerInvalid for faulty metadata (a pure function of the metadata) and
+        RegistryFull. What only the server's configuration lacks is kept as `fault`.
+        """
+        trigger = self._parse(namespace, name, metadata)
+        now = self._now()
+        entry = self._entries.get(trigger.key)
+        if entry is None:
+            if len(self._entries) >= self._at_most:
+                raise RegistryFull(
+                    f"{namespace}/{name}: the scaler already holds {self._at_most} workloads; "
+                    "raise maxWorkloads or run another scaler"
+                )
+            entry = Entry(key=trigger.key, trigger=trigger, registered_at=now, asked_at=now)
+            self._entries[trigger.key] = entry
+            self._fill(entry)
+            self._notify()
+        entry.asked_at = now
+        return entry
+
+    def reload(self, resolve: Callable[[Trigger], Resolved]) -> None:
+        """Resolve every trigger against a new configuration; what was valid stays where it fails."""
+        self._resolve = resolve
+        for entry in self._entries.values():
+            self._fill(entry)
+        self._notify()
+
+    def forget_idle(self, now: Seconds) -> frozenset[WorkloadKey]:
+        """Forget the workloads that nobody asks for and return them; an open stream is asking."""
+        idle = [
+            key
+            for key, entry in self._entries.items()
+            if not entry.streams and now - entry.asked_at > FORGOTTEN_AFTER
+        ]
+        for key in idle:
+            del self._entries[key]
+        return frozenset(idle)
+
+    def _parse(self, namespace: str, name: str, metadata: Mapping[str, str]) -> Trigger:
+        known = (namespace, name, frozenset(metadata.items()))
+        trigger = self._parsed.get(known)
+        if trigger is None:
+            trigger = parse_trigger(namespace, name, metadata)
+            if len(self._parsed) >= _PARSED_AT_MOST:
+                self._parsed.clear()
+            self._parsed[known] = trigger
+        return trigger
+
+    def _fill(self, entry: Entry) -> None:
+        try:
+            entry.resolved = self._resolve(entry.trigger)
+            entry.fault = None
+        except TriggerUnresolved as error:
+            entry.fault = str(error)
