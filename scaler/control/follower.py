@@ -119,11 +119,11 @@ class Follower:
         return bool(self._minutes_wanted)
 
     def _entries(self) -> list[tuple[Entry, Selection]]:
-        found = []
-        for entry in self._registry:
-            if entry.resolved is not None and entry.resolved.selection.source == self.source.name:
-                found.append((entry, entry.resolved.selection))
-        return found
+        return [
+            (entry, entry.resolved.selection)
+            for entry in self._registry
+            if entry.resolved is not None and entry.resolved.selection.source == self.source.name
+        ]
 
     def _is_posted(self, entry: Entry) -> bool:
         posting = self._board.snapshot.postings.get(entry.key)
@@ -171,8 +171,7 @@ class Follower:
                 return await self.source.read(selections, at)
         except TimeoutError:
             fault = SourceUnreachable(f'source "{name}" gave no answer within {_READ_WITHIN:g} s')
-        except Exception as error:
-            # A fault of our own in one source must not end the loop that serves all the others.
+        except Exception as error:  # noqa: BLE001 - a source's fault must not end the loop
             self._log.exception("source-failed")
             fault = SourceUnreachable(f'source "{name}" failed: {type(error).__name__}')
         self.stats.failed_ticks += 1
@@ -225,7 +224,7 @@ class Follower:
         contests = contested(entries, {s: h.replicas for s, h in self._histories.items()}, at)
         posted: dict[WorkloadKey, Posting] = {}
         for count, (entry, selection) in enumerate(entries, start=1):
-            posting = self._judge(entry, selection, at, entry.key in contests)
+            posting = self._judge(entry, selection, at, contest=entry.key in contests)
             if posting is not None:
                 posted[entry.key] = posting
             if count % _DECISIONS_BETWEEN_BREATHS == 0:
@@ -233,7 +232,7 @@ class Follower:
         self._board.post(at, posted, frozenset())
 
     def _judge(
-        self, entry: Entry, selection: Selection, at: Seconds, contest: bool
+        self, entry: Entry, selection: Selection, at: Seconds, *, contest: bool
     ) -> Posting | None:
         if entry.resolved is None:
             return None
@@ -251,7 +250,7 @@ class Follower:
             now=at,
             known_since=tick_at(entry.registered_at),
         )
-        decision = self._contest(decision, judgement, policy.hold_for, contest)
+        decision = self._contest(decision, judgement, policy.hold_for, contest=contest)
         before = self._board.snapshot.postings.get(entry.key)
         decision = with_notes(decision, before.decision if before is not None else None)
         self._tell(entry.key, decision, before)
@@ -276,7 +275,7 @@ class Follower:
         return None if judgement.current is None else Scale(current=judgement.current)
 
     def _contest(
-        self, decision: Decision, judgement: Judgement, hold_for: Seconds, contest: bool
+        self, decision: Decision, judgement: Judgement, hold_for: Seconds, *, contest: bool
     ) -> Decision:
         """Silence a workload whose replicas another one claims too: hold, then answer nothing."""
         if not contest:

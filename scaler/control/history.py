@@ -1,4 +1,4 @@
-"""What is remembered of one selection: fine samples for the windows, minutes for what is learned."""
+"""What is remembered of a selection: fine samples for the windows, minutes to learn from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the loop needs from the world. Adapters fulfil these; tests use fakes that pass the same contract."""
+"""What the loop needs from the world.
+
+Adapters fulfil these; tests use fakes that pass the same contract.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from scaler.core.workload import Scale, Selection
 
 
 class SourceError(Exception):
-    """A source could not say anything of a selection. The message names the source, fault and cure."""
+    """A source cannot say anything of a selection; the message names source, fault and cure."""
 
     kind = "source-error"
 
@@ -54,7 +57,7 @@ class Source(Protocol):
         """Return the name that triggers use in `source`."""
 
     async def run(self) -> None:
-        """Do what the source does in the background (scraping) until cancelled; may return at once."""
+        """Do what the source does in the background until cancelled; may return at once."""
 
     async def read(
         self, selections: Collection[Selection], at: Seconds

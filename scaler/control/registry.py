@@ -1,4 +1,4 @@
-"""Which workloads there are: each registers itself at its first RPC and is forgotten after its last."""
+"""Which workloads there are: each registers at its first RPC and is forgotten after its last."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Entry:
 
 
 class Registry:
-    """Keeps the workloads. `notify` is called when one is new, so that it need not wait for a tick."""
+    """Keeps the workloads, and tells of new ones so that they need not wait for a tick."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Registry:
         return entry
 
     def reload(self, resolve: Callable[[Trigger], Resolved]) -> None:
-        """Resolve every trigger against a new configuration; what was valid stays where it fails."""
+        """Resolve every trigger anew; where that fails, what was valid stays."""
         self._resolve = resolve
         for entry in self._entries.values():
             self._fill(entry)

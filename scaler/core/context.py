@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import attrgetter
 
 from scaler.core.sample import Sample
@@ -65,9 +66,7 @@ def _since(samples: Sequence[Sample], index: int, start: Seconds) -> Sequence[Sa
 def _running_growth(trend: Sequence[Sample]) -> float:
     if len(trend) < _TREND_LEAST:
         return 0.0
-    if any(
-        later.serving > earlier.serving for earlier, later in zip(trend, trend[1:], strict=False)
-    ):
+    if any(later.serving > earlier.serving for earlier, later in pairwise(trend)):
         return 0.0
     return max(0.0, _slope(trend, "running"))
 
@@ -85,10 +84,8 @@ def _just_grew(samples: Sequence[Sample], index: int, at: Seconds) -> bool:
 
 
 def _slope(samples: Sequence[Sample], name: str) -> float:
-    """Return the least-squares slope per second; 0 with fewer than two samples."""
+    """Return the least-squares slope per second; 0 where there is no change to see."""
     count = len(samples)
-    if count < 2:
-        return 0.0
     value = attrgetter(name)
     values = [value(s) for s in samples]
     if min(values) == max(values):

@@ -124,7 +124,7 @@ def _scrapes(samples: Sequence[Sample]) -> int:
 def _floor(
     samples: Sequence[Sample], needs: Sequence[Need], first: int, last: int, window: Window
 ) -> tuple[float, Reason | None]:
-    """Return the 10th percentile of the lows (nearest rank), at most the newest's, and its reason."""
+    """Return the 10th percentile (nearest rank) of the lows, at most the newest's, and why."""
     if not window.enough:
         return 0.0, Reason.WARMING_UP if first == 0 else Reason.GAP
     if _scrapes(samples[first:last]) < _SCRAPES_LEAST:

@@ -1,4 +1,4 @@
-"""What a workload's own history teaches: how much a replica can run, and how long one takes to come."""
+"""What a workload's own history teaches: how much a replica runs, how long one takes to come."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scaler.core.sample import Sample
 from scaler.core.units import Seconds
 
 MINUTE: Seconds = 60.0
-"""What lies further back than `RECENT` is remembered at this step, on a grid aligned to the epoch."""
+"""What lies further back than `RECENT` is remembered at this step, aligned to the epoch."""
 
 RECENT: Seconds = 1800.0
 """Samples as young as this are learned from one by one."""
@@ -47,7 +47,7 @@ class Learned:
 
 
 class Minutes:
-    """A day of a workload in columns, one row a minute: 56 bytes a row instead of a sample's 600."""
+    """A day of a workload, one row a minute, in columns: 56 bytes a row, not a sample's 600."""
 
     __slots__ = ("at", "running", "saturated", "serving", "ttft", "ttft_lower", "waiting")
 

@@ -1,4 +1,4 @@
-"""Why an answer is what it is: one word each, used by metrics, logs, pages, `explain` and the docs."""
+"""Why an answer is what it is: one word each for metrics, logs, pages, `explain` and docs."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     ),
     Reason.UNSEEN: Explanation(
         "More than half of the replicas do not report, so none is given up.",
-        "Look at the silent replicas: crashed, blocked by a NetworkPolicy or a mesh, or overloaded?",
+        "Look at the silent replicas: crashed, overloaded, or blocked by a NetworkPolicy or mesh?",
     ),
     Reason.LOADING: Explanation(
         "Replicas that were asked for have not reported yet, so none is given up.",

@@ -1,4 +1,4 @@
-"""The HPA ignores small steps; an answer that it would swallow is changed into one that it obeys."""
+"""The HPA ignores small steps: an answer that it would swallow becomes one that it obeys."""
 
 from __future__ import annotations
 
