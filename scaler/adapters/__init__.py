@@ -1,0 +1,1 @@
+"""Fulfils the ports with real libraries; the only room that retries and meets their types."""
