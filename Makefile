@@ -49,7 +49,7 @@ protos: $(DEV) ## Generate scaler/wire anew
 	$(BIN)/python protos/generate.py
 
 bench: $(DEV) ## The benchmarks: slow, and best on a quiet machine
-	@$(BIN)/python -m bench $(ARGS)
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header $(ARGS)

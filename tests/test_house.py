@@ -28,7 +28,7 @@ TARGETS = {
     "test": "-m pytest",
     "check": "lint-imports",
     "protos": "protos/generate.py",
-    "bench": "-m bench",
+    "bench": "-m benchmarks",
     "lock": "--generate-hashes",
 }
 
