@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,12 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
+
+# Hostile input that would eat all memory fails its test instead of the machine.
+_MEMORY_AT_MOST = 6 * 1024**3
+resource.setrlimit(
+    resource.RLIMIT_AS, (_MEMORY_AT_MOST, resource.getrlimit(resource.RLIMIT_AS)[1])
+)
 
 IN_CI = os.environ.get("CI", "").lower() not in {"", "0", "false"}
 
