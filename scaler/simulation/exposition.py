@@ -22,21 +22,15 @@ def exposition(engines: Sequence[Engine], *, model_name: str) -> str:
     describe requests in more detail than any scaler reads are left out.
     """
     lines: list[str] = []
-    for name, kind, text, label, values in _FAMILIES: tuple[tuple[str, str, str, str, Values], ...] = (
-    ("num_requests_running", "gauge", "Number of requests in model execution batches.", "", lambda e: {"": e.running}),
-    ("num_requests_waiting", "gauge", "Number of requests waiting to be processed.", "", lambda e: {"": e.waiting}),
-    ("num_requests_waiting_by_reason", "gauge", "Number of waiting requests by reason.", "reason", lambda e: {"capacity": e.waiting, "deferred": 0.0}),
-    ("engine_sleep_state", "gauge", "Engine sleep state.", "sleep_state", _by_sleep_state),
-    ("kv_cache_usage_perc", "gauge", "KV-cache usage. 1 means 100 percent usage.", "", lambda e: {"": e.kv_cache_usage}),
-    ("prefix_cache_queries_total", "counter", "Prefix cache queries, in tokens.", "", lambda e: {"": e.counters.prefix_queries}),
-    ("prefix_cache_hits_total", "counter", "Prefix cache hits, in tokens.", "", lambda e: {"": e.counters.prefix_hits}),
-    ("num_preemptions_total", "counter", "Cumulative number of preemptions.", "", lambda e: {"": e.counters.preemptions}),
-    ("prompt_tokens_total", "counter", "Number of prefill tokens processed.", "", lambda e: {"": e.counters.prompt_tokens}),
-    ("generation_tokens_total", "counter", "Number of generation tokens processed.", "", lambda e: {"": e.counters.generation_tokens}),
-    ("request_success_total", "counter", "Count of successfully processed requests.", "finished_reason", _by_finished_reason),
-)
-
-_HISTOGRAMS:
+    for name, kind, text, label, values in _FAMILIES:
+        lines += _head(name, kind, text)
+        for number, engine in enumerate(engines):
+            for value_of_label, value in values(engine).items():
+                own = {label: value_of_label} if label else {}
+                labels = {"engine": str(number), "model_name": model_name, **own}
+                lines.append(_sample(name, labels, value))
+    lines += _rejections(engines, model_name)
+    for name, text, pick in _HISTOGRAMS:
         lines += _head(name, "histogram", text)
         for number, engine in enumerate(engines):
             labels = {"engine": str(number), "model_name": model_name}
@@ -87,12 +81,11 @@ def _cache_config(engines: Sequence[Engine]) -> list[str]:
     name = "cache_config_info"
     lines = _head(name, "gauge", "Information of the LLMEngine CacheConfig")
     for number, engine in enumerate(engines):
-        shape = engine.shape
         labels = {
             "engine": str(number),
-            "block_size": str(shape.block_size),
+            "block_size": str(engine.shape.block_size),
             # vLLM keeps one block to itself.
-            "num_gpu_blocks": str(shape.blocks + 1),
+            "num_gpu_blocks": str(engine.shape.blocks + 1),
         }
         lines.append(_sample(name, labels, 1.0))
     return lines
@@ -110,25 +103,19 @@ def _by_finished_reason(engine: Engine) -> Mapping[str, float]:
 
 
 _FAMILIES: tuple[tuple[str, str, str, str, Values], ...] = (
-    *(
-        (name, "gauge", text, "", values)
-        for name, text, values in (
-            (
-                "num_requests_running",
-                "Number of requests in model execution batches.",
-                lambda e: {"": e.running},
-            ),
-            (
-                "num_requests_waiting",
-                "Number of requests waiting to be processed.",
-                lambda e: {"": e.waiting},
-            ),
-            (
-                "kv_cache_usage_perc",
-                "KV-cache usage. 1 means 100 percent usage.",
-                lambda e: {"": e.kv_cache_usage},
-            ),
-        )
+    (
+        "num_requests_running",
+        "gauge",
+        "Number of requests in model execution batches.",
+        "",
+        lambda e: {"": e.running},
+    ),
+    (
+        "num_requests_waiting",
+        "gauge",
+        "Number of requests waiting to be processed.",
+        "",
+        lambda e: {"": e.waiting},
     ),
     (
         "num_requests_waiting_by_reason",
@@ -138,35 +125,47 @@ _FAMILIES: tuple[tuple[str, str, str, str, Values], ...] = (
         lambda e: {"capacity": e.waiting, "deferred": 0.0},
     ),
     ("engine_sleep_state", "gauge", "Engine sleep state.", "sleep_state", _by_sleep_state),
-    *(
-        (name, "counter", text, "", values)
-        for name, text, values in (
-            (
-                "prefix_cache_queries_total",
-                "Prefix cache queries, in tokens.",
-                lambda e: {"": e.counters.prefix_queries},
-            ),
-            (
-                "prefix_cache_hits_total",
-                "Prefix cache hits, in tokens.",
-                lambda e: {"": e.counters.prefix_hits},
-            ),
-            (
-                "num_preemptions_total",
-                "Cumulative number of preemptions.",
-                lambda e: {"": e.counters.preemptions},
-            ),
-            (
-                "prompt_tokens_total",
-                "Number of prefill tokens processed.",
-                lambda e: {"": e.counters.prompt_tokens},
-            ),
-            (
-                "generation_tokens_total",
-                "Number of generation tokens processed.",
-                lambda e: {"": e.counters.generation_tokens},
-            ),
-        )
+    (
+        "kv_cache_usage_perc",
+        "gauge",
+        "KV-cache usage. 1 means 100 percent usage.",
+        "",
+        lambda e: {"": e.kv_cache_usage},
+    ),
+    (
+        "prefix_cache_queries_total",
+        "counter",
+        "Prefix cache queries, in tokens.",
+        "",
+        lambda e: {"": e.counters.prefix_queries},
+    ),
+    (
+        "prefix_cache_hits_total",
+        "counter",
+        "Prefix cache hits, in tokens.",
+        "",
+        lambda e: {"": e.counters.prefix_hits},
+    ),
+    (
+        "num_preemptions_total",
+        "counter",
+        "Cumulative number of preemptions.",
+        "",
+        lambda e: {"": e.counters.preemptions},
+    ),
+    (
+        "prompt_tokens_total",
+        "counter",
+        "Number of prefill tokens processed.",
+        "",
+        lambda e: {"": e.counters.prompt_tokens},
+    ),
+    (
+        "generation_tokens_total",
+        "counter",
+        "Number of generation tokens processed.",
+        "",
+        lambda e: {"": e.counters.generation_tokens},
     ),
     (
         "request_success_total",
