@@ -152,7 +152,7 @@ class Engine:
         while self._proceed(limit):
             pass
         self._quiet_until = None
-        if until > self._frozen_at:
+        if until >= self._frozen_at:
             self._forsake(min(until, self._stops_at))
         if until >= self._stops_at:
             self._cut_off()
@@ -219,17 +219,21 @@ class Engine:
         return wake
 
     def _next_event(self) -> Seconds:
-        event = min(self._deadlines.next(), self._stops_at)
         if self._frozen_at < math.inf:
-            return event
+            return min(self._deadlines.next(), self._stops_at)
         if self._step_ends is not None:
-            return min(event, self._step_ends)
-        if not self._running:
-            return min(event, self._line.next_arrival())
+            return min(self._step_ends, self._stops_at)
         if self._must_schedule():
             return self.now
-        steps = self._batch.steps_within(self._free, self._batch.steps_to_finish())
-        return min(event, self._next_wake(), self.now + self._batch.duration(steps))
+        if not self._running:
+            return min(self._line.next_arrival(), self._stops_at)
+        batch = self._batch
+        steps = batch.steps_within(self._free, batch.steps_to_finish())
+        wake = self._next_wake()
+        if wake < math.inf:
+            # What comes from outside is taken in when the step under way ends.
+            steps = min(steps, batch.steps_until(wake - self.now))
+        return min(self.now + batch.duration(steps), self._stops_at)
 
     def _begin_step(self) -> None:
         """Schedule one step as vLLM does, and set when it ends."""

@@ -55,6 +55,7 @@ class Request:
         "submitted",
         "timeout",
         "unreported_preemptions",
+        "watcher",
     )
 
     def __init__(
@@ -89,6 +90,7 @@ class Request:
         self.finish_step = 0
         self.preempted = 0
         self.unreported_preemptions = 0
+        self.watcher: object = None
 
     def __repr__(self) -> str:
         return f"Request({self.number}, {self.prompt}+{self.output}, {self.ending or 'open'})"

@@ -8,6 +8,7 @@ from random import Random
 
 from scaler.core.units import Seconds
 from scaler.simulation.errors import ShapeInvalid
+from scaler.simulation.outcomes import Slo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +135,11 @@ class FleetShape:
     """A fleet: its engines, how they start, and how a replica is taken away.
 
     `drain` is how long a terminating replica may go on with what it has before it is cut off
-    (the pod's grace period, bounded by the engine's own shutdown timeout).
+    (the pod's grace period, bounded by the engine's own shutdown timeout); 0 is vLLM's default.
+    `slo` is what its users were promised.
     """
 
     engine: EngineShape = field(default_factory=lambda: MEMORY_BOUND)
     start_up: StartUp = field(default_factory=StartUp)
     drain: Seconds = 0.0
+    slo: Slo = field(default_factory=Slo)

@@ -82,7 +82,10 @@ class WaitingLine:
 
 
 class Deadlines:
-    """When clients go away: without a first token, or at the latest."""
+    """When clients go away: without a first token, or at the latest.
+
+    Who watches a request last has it: another's deadlines for it lapse.
+    """
 
     __slots__ = ("_heap", "_ties")
 
@@ -92,6 +95,7 @@ class Deadlines:
 
     def watch(self, request: Request) -> None:
         """Note both deadlines of a request, as far as it has them."""
+        request.watcher = self
         for span, final in ((request.patience, False), (request.timeout, True)):
             if span < math.inf:
                 self.add(request, max(request.arrived + span, request.submitted), final=final)
@@ -105,7 +109,8 @@ class Deadlines:
         heap = self._heap
         while heap:
             at, _, final, request = heap[0]
-            if request.ending is None and (final or request.first_token_at is None):
+            lapsed = request.first_token_at is not None and not final
+            if request.ending is None and request.watcher is self and not lapsed:
                 return at
             heappop(heap)
         return math.inf
