@@ -1,0 +1,351 @@
+"""The whole explanation of one decision: what a person needs to see that it is right, or wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scaler.core.decision import Decision, scale_in_span
+from scaler.core.learned import DEFAULT_LEAD_TIME, Learned
+from scaler.core.need import Need, Row, RowNeed
+from scaler.core.numbers import number, seconds
+from scaler.core.policy import Mode, Policy, Signal
+from scaler.core.quantile import ENOUGH_OBSERVATIONS
+from scaler.core.reasons import EXPLANATIONS, Reason
+from scaler.core.sample import Sample
+from scaler.core.units import Seconds
+from scaler.core.what_if import what_would_change
+from scaler.core.workload import WorkloadKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Because:
+    """A reason with what it means and what helps."""
+
+    reason: Reason
+    meaning: str
+    cure: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """The replicas that the newest sample saw, and what they do together; rates per second."""
+
+    serving: int
+    stalled: int
+    asleep: int
+    unseen: int
+    running: float
+    waiting: float
+    first_token_rate: float | None
+    token_rate: float | None
+    preemption_rate: float | None
+    rejection_rate: float | None
+    activation: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowExplained:
+    """What one row makes of the newest sample, in replicas; an unlimited `high` says nothing."""
+
+    row: Row
+    low: float
+    high: float
+    note: Reason | None
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalExplained:
+    """One signal against its thresholds; `value` is None where nobody knows it."""
+
+    signal: Signal
+    in_use: bool
+    value: float | None
+    unit: str
+    low: float
+    high: float
+    sentence: str
+    rows: tuple[RowExplained, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sustained:
+    """For how long, up to the newest sample, something has held, and for how long it must."""
+
+    held_for: Seconds
+    needed: Seconds
+    samples: int
+    ticks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedExplained:
+    """What the decision takes as given; None where it is not learned yet."""
+
+    saturation: float | None
+    carried: float | None
+    lead_time: Seconds
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """A decision, explained. Counts are replicas; an unproven `ceiling` is None."""
+
+    namespace: str
+    name: str
+    trigger: str
+    at: Seconds
+    mode: Mode
+    current: int | None
+    desired: int | None
+    advised: int | None
+    active: bool | None
+    summary: str
+    because: Because
+    notes: tuple[Because, ...]
+    floor: int | None
+    ceiling: int | None
+    floor_because: Reason | None
+    ceiling_because: Reason | None
+    fleet: Fleet | None
+    signals: tuple[SignalExplained, ...]
+    overload: Sustained | None
+    calm: Sustained | None
+    silent_for: Seconds
+    learned: LearnedExplained | None
+    would_change: tuple[str, ...]
+    trouble: str | None
+    fault: str | None
+
+
+def explain(
+    key: WorkloadKey,
+    policy: Policy,
+    decision: Decision,
+    *,
+    trouble: str | None = None,
+    fault: str | None = None,
+) -> Explained:
+    """Explain a decision that was made under a policy."""
+    lines, sample = decision.corridor, decision.sample
+    proven = lines is not None and not math.isinf(lines.ceiling)
+    return Explained(
+        namespace=key.namespace,
+        name=key.name,
+        trigger=key.trigger,
+        at=decision.at,
+        mode=policy.mode,
+        current=decision.current,
+        desired=decision.desired,
+        advised=decision.advised,
+        active=decision.active,
+        summary=_summary(policy, decision),
+        because=because(decision.reason),
+        notes=tuple(because(note) for note in decision.notes),
+        floor=decision.floor,
+        ceiling=decision.ceiling if proven else None,
+        floor_because=lines.floor_reason if lines is not None else None,
+        ceiling_because=lines.ceiling_reason if lines is not None else None,
+        fleet=_fleet(sample) if sample is not None else None,
+        signals=tuple(_signals(policy, sample, decision.need)) if sample is not None else (),
+        overload=_overload(decision),
+        calm=_calm(policy, decision),
+        silent_for=decision.silent_for,
+        learned=_learned(policy, decision.learned) if decision.learned is not None else None,
+        would_change=what_would_change(policy, decision),
+        trouble=trouble,
+        fault=fault,
+    )
+
+
+def because(reason: Reason) -> Because:
+    """Return a reason with its meaning and cure."""
+    found = EXPLANATIONS[reason]
+    return Because(reason=reason, meaning=found.meaning, cure=found.cure)
+
+
+def _summary(policy: Policy, decision: Decision) -> str:
+    current = "an unknown number of" if decision.current is None else str(decision.current)
+    have = f"{current} {_replicas(decision.current)}"
+    if decision.desired is None:
+        return f"{have}; the scaler answers nothing, so the HPA keeps the count."
+    if policy.mode is Mode.ADVISE and decision.advised != decision.desired:
+        return f"{have}; the scaler only advises, and would ask for {decision.advised}."
+    if decision.desired == decision.current:
+        return f"{have}, and that stays."
+    return f"{have}; the scaler asks for {decision.desired}."
+
+
+def _replicas(count: int | None) -> str:
+    return "replica" if count == 1 else "replicas"
+
+
+def _fleet(sample: Sample) -> Fleet:
+    return Fleet(
+        serving=sample.serving,
+        stalled=sample.stalled,
+        asleep=sample.asleep,
+        unseen=sample.unseen,
+        running=sample.running,
+        waiting=sample.waiting,
+        first_token_rate=sample.first_token_rate,
+        token_rate=sample.token_rate,
+        preemption_rate=sample.preemption_rate,
+        rejection_rate=sample.rejection_rate,
+        activation=sample.activation,
+    )
+
+
+def _overload(decision: Decision) -> Sustained | None:
+    if decision.corridor is None:
+        return None
+    window = decision.corridor.out_window
+    return Sustained(
+        held_for=decision.overload_for,
+        needed=window.span,
+        samples=window.present,
+        ticks=window.ticks,
+    )
+
+
+def _calm(policy: Policy, decision: Decision) -> Sustained | None:
+    if decision.corridor is None:
+        return None
+    window = decision.corridor.in_window
+    needed = scale_in_span(policy, decision.learned or Learned())
+    return Sustained(
+        held_for=decision.calm_for, needed=needed, samples=window.present, ticks=window.ticks
+    )
+
+
+def _signals(policy: Policy, sample: Sample, need: Need | None) -> Iterator[SignalExplained]:
+    rows = {row.row: row for row in need.rows} if need is not None else {}
+    waiting = sample.waiting_per_replica if sample.serving else None
+    for signal, value, unit, low, high, names in (
+        (
+            Signal.WAITING,
+            waiting,
+            "waiting requests per replica",
+            policy.waiting_low,
+            policy.waiting_high,
+            (Row.QUEUE, Row.CONCURRENCY),
+        ),
+        (
+            Signal.TTFT,
+            sample.ttft.value if sample.ttft is not None else None,
+            "s TTFT p95",
+            policy.ttft_p95_low,
+            policy.ttft_p95_high,
+            (Row.TTFT,),
+        ),
+        (
+            Signal.KV_CACHE,
+            sample.kv_cache,
+            "of the KV cache",
+            policy.kv_cache_low,
+            policy.kv_cache_high,
+            (Row.KV_CACHE,),
+        ),
+    ):
+        yield SignalExplained(
+            signal=signal,
+            in_use=signal in policy.signals,
+            value=value,
+            unit=unit,
+            low=low,
+            high=high,
+            sentence=_level(signal, value, unit, low, high, sample),
+            rows=tuple(_row(rows[name]) for name in names if name in rows),
+        )
+
+
+def _level(
+    signal: Signal,
+    value: float | None,
+    unit: str,
+    low: float,
+    high: float,
+    sample: Sample,
+) -> str:
+    """Say where a value stands; a p95 is known only to its bucket."""
+    if value is None:
+        return "not known"
+    at_least = at_most = value
+    ttft = sample.ttft
+    if signal is Signal.TTFT and ttft is not None:
+        if ttft.observations < ENOUGH_OBSERVATIONS:
+            return f"too few requests for a p95: {number(ttft.observations)} in two minutes"
+        at_least, at_most = ttft.lower, ttft.upper
+        unit = f"{unit} (between {number(at_least)} and {number(at_most)}{_queue(sample)})"
+    told = f"{number(value)} {unit}"
+    if at_least >= high:
+        return f"{told}: at or above High ({number(high)})"
+    if at_most > low:
+        return f"{told}: between Low ({number(low)}) and High ({number(high)})"
+    return f"{told}: at or below Low ({number(low)})"
+
+
+def _queue(sample: Sample) -> str:
+    """Say how long those take that wait: the histogram does not hold them yet."""
+    if sample.waiting <= 0:
+        return ""
+    if not sample.first_token_rate:
+        return ", and nobody is served of those that wait"
+    return f", and {number(sample.waiting / sample.first_token_rate)} s for those that wait"
+
+
+def _row(row: RowNeed) -> RowExplained:
+    low = f"asks for {number(row.low)} replicas" if row.low > 0 else "asks for none"
+    high = "gives none up" if math.isinf(row.high) else f"could do with {number(row.high)}"
+    note = f" ({row.note.value})" if row.note is not None else ""
+    return RowExplained(
+        row=row.row,
+        low=row.low,
+        high=row.high,
+        note=row.note,
+        sentence=f"{row.row.value} {low} and {high}{note}",
+    )
+
+
+def _learned(policy: Policy, learned: Learned) -> LearnedExplained:
+    return LearnedExplained(
+        saturation=learned.saturation,
+        carried=learned.carried,
+        lead_time=learned.lead_time,
+        sentences=(
+            _saturation(policy, learned),
+            _carried(learned),
+            _lead_time(policy, learned),
+        ),
+    )
+
+
+def _saturation(policy: Policy, learned: Learned) -> str:
+    if learned.saturation is None:
+        return (
+            "How many requests a full replica runs is not learned yet: no headroom is kept until "
+            "replicas have had a queue in eight samples, or concurrencyPerReplica says it."
+        )
+    origin = "stated" if policy.concurrency_per_replica else "learned"
+    most = learned.saturation * (1 - policy.headroom)
+    return (
+        f"A full replica runs {number(learned.saturation)} requests ({origin}); with a headroom of "
+        f"{number(policy.headroom)} more replicas are wanted from {number(most)} on each."
+    )
+
+
+def _carried(learned: Learned) -> str:
+    if learned.carried is None:
+        return "What a replica carries in calm is not learned yet."
+    return f"In calm a replica has carried {number(learned.carried)} requests."
+
+
+def _lead_time(policy: Policy, learned: Learned) -> str:
+    if policy.lead_time is not None:
+        origin = "stated"
+    else:
+        origin = "assumed until seen" if learned.lead_time == DEFAULT_LEAD_TIME else "learned"
+    return f"A replica takes {seconds(learned.lead_time)} from creation to serving ({origin})."
