@@ -18,9 +18,13 @@ import math
 from collections.abc import Callable
 
 from scaler.core.units import Seconds
-from scaler.simulation.batch import DecodeBatch
 from scaler.simulation.counters import Counters
 from scaler.simulation.requests import Ending, Request
+from scaler.simulation.running import RunningSet
+from scaler.simulation.running import RunningSet
+from scaler.simulation.running import RunningSet
+from scaler.simulation.running import RunningSet
+from scaler.simulation.running import RunningSet
 from scaler.simulation.shapes import EngineShape
 from scaler.simulation.waiting import Deadlines, WaitingLine
 
@@ -53,11 +57,9 @@ class Engine:
         """Since when, without a pause, the engine has had a request."""
         self._on_end = on_end
         self._on_first_token = on_first_token
-        self._batch = DecodeBatch(shape.cost, shape.block_size)
+        self._running = RunningSet(shape)
         self._line = WaitingLine()
         self._deadlines = Deadlines()
-        self._running: dict[int, Request] = {}
-        self._free = shape.blocks
         self._shown_free = shape.blocks
         self._chunks: list[tuple[Request, int]] = []
         self._step_ends: Seconds | None = None
@@ -75,7 +77,7 @@ class Engine:
     @property
     def blocks_free(self) -> int:
         """Return the free KV blocks at this instant; the gauge follows at the step's end."""
-        return self._free
+        return self._running.free
 
     @property
     def in_flight(self) -> int:
@@ -180,33 +182,31 @@ class Engine:
         return self._line.next_arrival() <= limit
 
     def _admissible(self) -> bool:
-        if len(self._running) >= self.shape.max_num_seqs:
-            return False
         head = self._line.head()
-        return head is not None and self.shape.blocks_for(head.prefill) <= self._free
+        return head is not None and self._running.fits(head)
 
     def _must_schedule(self) -> bool:
         """Say whether the next step does more than give every running request a token."""
-        if len(self._running) > self._batch.size or self._batch.blocks_in(1) > self._free:
+        running = self._running
+        if running.prefilling or running.batch.blocks_in(1) > running.free:
             return True
         return self._admissible()
 
     def _decode(self, limit: Seconds) -> bool:
         """Make a run of decoding steps, up to the next event or the last step that ends in time."""
-        batch = self._batch
+        batch = self._running.batch
         steps = min(batch.steps_to_finish(), batch.steps_ended_by(limit - self.now))
         wake = self._next_wake()
         if wake < limit and steps > 1:
             steps = min(steps, batch.steps_until(wake - self.now))
-        steps = batch.steps_within(self._free, steps)
+        steps = batch.steps_within(self._running.free, steps)
         if steps < 1:
             return False
         took, first, rise = batch.duration(steps), batch.step_time(), batch.rise()
-        self._free -= batch.blocks_in(steps)
         self.counters.itl.observe_ramp(first, rise, steps, batch.size)
         self.counters.generation_tokens += steps * batch.size
         self.counters.busy_seconds += took
-        batch.advance(steps)
+        self._running.decode(steps)
         self.now += took
         self._settle(last_step_began=self.now - (first + rise * (steps - 1)))
         return True
@@ -214,7 +214,7 @@ class Engine:
     def _next_wake(self) -> Seconds:
         """Return when something from outside may change the batch: somebody comes or leaves."""
         wake = self._deadlines.next()
-        if len(self._running) < self.shape.max_num_seqs and self._line.head() is None:
+        if self._running.has_slot and self._line.head() is None:
             wake = min(wake, self._line.next_arrival())
         return wake
 
@@ -227,8 +227,8 @@ class Engine:
             return self.now
         if not self._running:
             return min(self._line.next_arrival(), self._stops_at)
-        batch = self._batch
-        steps = batch.steps_within(self._free, batch.steps_to_finish())
+        batch = self._running.batch
+        steps = batch.steps_within(self._running.free, batch.steps_to_finish())
         wake = self._next_wake()
         if wake < math.inf:
             # What comes from outside is taken in when the step under way ends.
@@ -237,97 +237,51 @@ class Engine:
 
     def _begin_step(self) -> None:
         """Schedule one step as vLLM does, and set when it ends."""
-        preempted = self._take_decode_blocks()
-        batch, budget = self._batch, self.shape.max_num_batched_tokens
-        left = budget - batch.size
+        running, budget = self._running, self.shape.max_num_batched_tokens
+        preempted = running.begin_step(self.now)
+        for request in preempted:
+            self._line.push_front(request)
+        left = budget - running.batch.size
         chunks: list[tuple[Request, int]] = []
-        if len(self._running) > batch.size:
-            for request in self._running.values():
+        if running.prefilling:
+            for request in running:
                 if not request.decoding and left > 0:
                     left = self._add_chunk(chunks, request, left)
         while left > 0 and not preempted and self._admissible():
             left = self._add_chunk(chunks, self._admit(), left)
-        context = batch.context + sum(request.computed for request, _ in chunks)
-        took = self.shape.cost.of(budget - left, batch.size + len(chunks), context)
+        context = running.batch.context + sum(request.computed for request, _ in chunks)
+        took = self.shape.cost.of(budget - left, running.batch.size + len(chunks), context)
         self._chunks = chunks
         self._step_ends = self.now + took
 
-    def _add_chunk(self, chunks: list[tuple[Request, int]], request: Request, budget: int) -> int:
-        chunk = min(budget, request.prefill - request.computed)
+    def _add_chunk(self, chunks: list[tuple[Request, int]], request: Request, left: int) -> int:
+        chunk = min(left, request.prefill - request.computed)
         chunks.append((request, chunk))
-        return budget - chunk
+        return left - chunk
 
     def _admit(self) -> Request:
         request = self._line.take_head()
-        request.blocks = self.shape.blocks_for(request.prefill)
-        self._free -= request.blocks
-        self._running[request.number] = request
-        hits = 0
-        if self.shape.prefix_hit_rate > 0:
-            size = self.shape.block_size
-            hits = int(self.shape.prefix_hit_rate * request.prompt) // size * size
-            # The last token is always computed: its result is the next one.
-            hits = min(hits, (request.prefill - 1) // size * size)
-        request.computed = hits
-        self.counters.prefix_queries += request.prefill
-        self.counters.prefix_hits += hits
+        hits = self._running.admit(request)
+        if not request.preempted:
+            # vLLM does not count the look-ups of those that come back.
+            self.counters.prefix_queries += request.prompt
+            self.counters.prefix_hits += hits
         return request
-
-    def _take_decode_blocks(self) -> bool:
-        """Take the blocks that this step's decoding needs; say whether somebody was preempted."""
-        need = self._batch.blocks_in(1)
-        if need <= self._free:
-            self._free -= need
-            return False
-        preempted: set[int] = set()
-        for request in list(self._running.values()):
-            if request.number in preempted:
-                break
-            if not request.decoding or not self._batch.needs_block(request):
-                continue
-            while self._free == 0:
-                victim = self._preempt_newest()
-                preempted.add(victim.number)
-                if victim is request:
-                    break
-            else:
-                self._free -= 1
-        return True
-
-    def _preempt_newest(self) -> Request:
-        number, victim = next(reversed(self._running.items()))
-        self._release(victim)
-        del self._running[number]
-        victim.preempted += 1
-        victim.unreported_preemptions += 1
-        victim.last_token_at = self.now
-        self._line.push_front(victim)
-        return victim
-
-    def _release(self, request: Request) -> None:
-        """Give a running request's blocks back."""
-        if request.decoding:
-            self._free += self.shape.blocks_for(self._batch.held(request))
-            self._batch.leave(request)
-        else:
-            self._free += request.blocks
-        request.blocks = 0
-        request.computed = 0
 
     def _finish_step(self, ends: Seconds) -> None:
         """Let the step under way end: every token it made comes out now."""
         took = ends - self.now
         began, self.now, self._step_ends = self.now, ends, None
-        batch = self._batch
-        if batch.size:
-            self.counters.itl.observe(took, batch.size)
-            self.counters.generation_tokens += batch.size
-        batch.advance(1)
+        decoded = self._running.batch.size
+        if decoded:
+            self.counters.itl.observe(took, decoded)
+            self.counters.generation_tokens += decoded
         self.counters.busy_seconds += took
+        self._running.end_step()
         chunks, self._chunks = self._chunks, []
         for request, chunk in chunks:
             request.computed += chunk
-            if request.computed >= request.prefill and request.number in self._running:
+            if request.computed >= request.prefill:
                 self._token_after_prefill(request)
         self._settle(last_step_began=began)
 
@@ -348,19 +302,19 @@ class Engine:
         if request.made >= request.output:
             self._serve(request)
         else:
-            self._batch.join(request)
+            self._running.batch.join(request)
 
     def _settle(self, *, last_step_began: Seconds) -> None:
         """After a step: let finished requests go, then show the gauges as they are now."""
         self._line.collect(last_step_began)
-        while (request := self._batch.finished()) is not None:
+        while (request := self._running.batch.finished()) is not None:
             self._serve(request)
         self._show()
 
     def _show(self) -> None:
         self.running = len(self._running)
         self.waiting = self._line.queued
-        self._shown_free = self._free
+        self._shown_free = self._running.free
         if self.in_flight == 0:
             self.busy_since = None
 
@@ -373,22 +327,19 @@ class Engine:
             return
         while (leaver := self._deadlines.take(at)) is not None:
             left_at, request = leaver
-            if self._running.pop(request.number, None) is not None:
-                self._release(request)
-            else:
+            if not self._running.remove(request):
                 self._line.leave()
             self._end(request, Ending.GIVEN_UP, left_at)
-        if not self._running:
+        if not self._running and self._frozen_at == math.inf:
             self._show()
 
     def _cut_off(self) -> None:
         """End everything that is left, as the process ends."""
-        left = [*self._running.values(), *self._line]
+        left = [*self._running, *self._line]
         if not left:
             return
-        for request in self._running.values():
-            self._release(request)
-        self._running.clear()
+        for request in left:
+            self._running.remove(request)
         self._line.clear()
         self._chunks, self._step_ends = [], None
         self.now = max(self.now, self._stops_at)
@@ -397,8 +348,7 @@ class Engine:
         self._show()
 
     def _serve(self, request: Request) -> None:
-        self._release(request)
-        del self._running[request.number]
+        self._running.remove(request)
         request.made = request.output
         self.counters.success += 1
         self.counters.e2e.observe(self.now - request.submitted)
