@@ -1,0 +1,1 @@
+"""Turns strings (metadata, environment, file) into core objects, or one error with every fault."""
