@@ -105,8 +105,8 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "Set behavior.scaleUp.tolerance to 0 in the ScaledObject for exact steps.",
     ),
     Reason.TOLERANCE_HELD: Explanation(
-        "The step down is smaller than the HPA's tolerance, so the count is kept.",
-        "Set behavior.scaleDown.tolerance to 0 in the ScaledObject for exact steps.",
+        "No step this way within the bounds is larger than the HPA's tolerance: the count is kept.",
+        "Set the tolerance of behavior.scaleDown and scaleUp to 0 in the ScaledObject.",
     ),
     Reason.MOVED_BY_OTHERS: Explanation(
         "Somebody else changed the count, and demand does not speak against it.",
