@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil, inf, nan
 
@@ -197,6 +198,24 @@ def test_an_event_is_overwritten_by_its_own_direction_s_longest_period() -> None
     assert walk(hpa, 2, ["7", "7", "12", "1"]) == [7, 7, 12, 6]
     assert walk(Hpa(spec(behavior)), 2, ["12", "12", "12", "1"]) == [12, 12, 12, 1]
     assert [change for _, change in hpa.state.added] == [5]
+
+
+def test_a_raised_minimum_wakes_what_the_autoscaler_took_to_zero() -> None:
+    """With scaling to zero on, the least is answered even where the metric asks for nothing."""
+    asleep = replace(spec(EXACT, low=0), scale_to_zero=True)
+    hpa = Hpa(asleep)
+    assert walk(hpa, 2, ["0", "0"]) == [0, 0]
+    hpa.spec = replace(asleep, min_replicas=3)
+    assert walk(hpa, 0, ["0"]) == [3]
+
+
+def test_a_negative_value_of_type_value_asks_for_nothing() -> None:
+    """It is no overflow there: the proposal is below 0 and counts as 0, within range."""
+    metrics = (MetricTarget(type=MetricType.VALUE, milli=1000),)
+    hpa = Hpa(replace(spec(EXACT, low=0, metrics=metrics), scale_to_zero=True))
+    scale, pods = TargetScale(spec=2, status=2), PodCount(matching=2, ready=2)
+    seen = hpa.reconcile(0, scale, [MetricValue.of(-5)], pods)
+    assert (seen.proposal, seen.desired, str(seen.limited)) == (-10, 0, "False:DesiredWithinRange")
 
 
 def test_values_must_match_the_metrics() -> None:

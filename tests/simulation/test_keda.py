@@ -123,6 +123,13 @@ def test_activity_starts_the_cooldown_anew(refresh: Callable[[Keda], int], answe
     assert keda.poll(400, [IDLE], *seen(4)) == answer
 
 
+def test_waking_a_fleet_starts_its_cooldown() -> None:
+    """What has just come from zero does not go back at the next idle poll."""
+    keda = operator(ZERO)
+    assert keda.poll(1000, [BUSY], *seen(0)) == 1
+    assert keda.poll(1030, [IDLE], *seen(1)) == 1
+
+
 def test_a_push_lifts_zero() -> None:
     """An external-push trigger need not wait for the poll, unless all is paused."""
     assert operator(ZERO).pushed(1, seen(0)[0]) == 1
