@@ -9,7 +9,7 @@ from itertools import pairwise
 from operator import attrgetter
 
 from scaler.core.sample import Sample
-from scaler.core.units import RATE_WINDOW, TICK, Seconds
+from scaler.core.units import RATE_WINDOW, TICK, Seconds, ticks_in
 
 GROWTH_SPAN: Seconds = 60.0
 SHORTEST_TREND: Seconds = 300.0
@@ -51,7 +51,7 @@ def look_back(samples: Sequence[Sample], index: int, lead_time: Seconds) -> Cont
     return Context(
         waiting_growth=max(0.0, _slope(_since(samples, index, at - GROWTH_SPAN), "waiting")),
         running_growth=_running_growth(trend),
-        complete=len(trend) >= int(trend_span(lead_time) // TICK),
+        complete=len(trend) >= ticks_in(at, trend_span(lead_time)),
         serving_mean=sum(s.serving for s in rated) / len(rated),
         just_grew=_just_grew(samples, index, at),
         before=before,

@@ -11,7 +11,7 @@ from operator import attrgetter
 from scaler.core.need import REASON_OF_ROW, Need
 from scaler.core.reasons import Reason
 from scaler.core.sample import Sample
-from scaler.core.units import TICK, Seconds, tick_at
+from scaler.core.units import TICK, Seconds, ticks_in
 
 _FLOOR_SHARE = 0.1
 _COVERED_SHARE = 0.8
@@ -78,7 +78,7 @@ def corridor(
     last = bisect_right(samples, now, key=_at)
     out_first, out_window = _out_window(samples, last, now, out_span)
     in_first = bisect_right(samples, now - in_span, hi=last, key=_at)
-    in_window = Window(span=in_span, ticks=_ticks(now, in_span), present=last - in_first)
+    in_window = Window(span=in_span, ticks=ticks_in(now, in_span), present=last - in_first)
     floor, floor_reason = _floor(samples, needs, out_first, last, out_window)
     ceiling, ceiling_reason = math.inf, None
     if in_window.missing:
@@ -96,11 +96,6 @@ def corridor(
     )
 
 
-def _ticks(now: Seconds, span: Seconds) -> int:
-    """Count the grid's ticks in (now - span, now]; at least one."""
-    return max(1, round((tick_at(now) - tick_at(now - span)) / TICK))
-
-
 def _out_window(
     samples: Sequence[Sample], last: int, now: Seconds, span: Seconds
 ) -> tuple[int, Window]:
@@ -114,7 +109,7 @@ def _out_window(
     while first > widest and _scrapes(samples[first:last]) < _SCRAPES_LEAST:
         first -= 1
         span = max(span, now - samples[first].at + TICK)
-    return first, Window(span=span, ticks=_ticks(now, span), present=last - first)
+    return first, Window(span=span, ticks=ticks_in(now, span), present=last - first)
 
 
 def _scrapes(samples: Sequence[Sample]) -> int:

@@ -179,7 +179,9 @@ def _ttft(sample: Sample, context: Context, policy: Policy, learned: Learned) ->
     if measured is None or measured.observations < ENOUGH_OBSERVATIONS:
         return RowNeed(row=Row.TTFT, low=0.0, high=requests if sample.waiting > 0 else 0.0)
     queueing = _queueing_time(sample, policy)
-    high = requests if max(measured.upper, queueing) > policy.ttft_p95_low else 0.0
+    slow = queueing is None or max(measured.upper, queueing) > policy.ttft_p95_low
+    high = requests if slow else 0.0
+    queueing = queueing or 0.0
     # A p95 in a bucket whose lower edge is the threshold is above it, though not by how much.
     certain = measured.lower >= policy.ttft_p95_high or queueing > policy.ttft_p95_high
     if not certain:
@@ -192,15 +194,17 @@ def _ttft(sample: Sample, context: Context, policy: Policy, learned: Learned) ->
     return RowNeed(row=Row.TTFT, low=low, high=max(low, high))
 
 
-def _queueing_time(sample: Sample, policy: Policy) -> float:
-    """Return how long the queue would take at the present rate of first tokens.
+def _queueing_time(sample: Sample, policy: Policy) -> float | None:
+    """Return how long the queue would take at the present rate of first tokens; None: not known.
 
     The histogram holds only requests that already got a token, so it cannot show those that wait.
     """
     if sample.waiting_per_replica <= policy.waiting_low:
         return 0.0
     served = sample.first_token_rate
-    return sample.waiting / served if served else math.inf
+    if served is None:
+        return None
+    return sample.waiting / served if served > 0 else math.inf
 
 
 def _ttft_silence(sample: Sample, context: Context, learned: Learned) -> Reason | None:

@@ -17,3 +17,8 @@ RATE_WINDOW: Seconds = 120.0
 def tick_at(now: Seconds) -> Seconds:
     """Return the newest tick at or before `now`."""
     return math.floor(now / TICK) * TICK
+
+
+def ticks_in(now: Seconds, span: Seconds) -> int:
+    """Count the grid's ticks in (now - span, now]; at least one."""
+    return max(1, round((tick_at(now) - tick_at(now - span)) / TICK))

@@ -159,9 +159,7 @@ _replicas = st.lists(
 
 
 @given(_replicas, st.integers(0, 1000))
-def test_the_order_of_replicas_does_not_matter(
-    replicas: list[ReplicaReading], seed: int
-) -> None:
+def test_the_order_of_replicas_does_not_matter(replicas: list[ReplicaReading], seed: int) -> None:
     """The same replicas in any order give the same sample to the last bit."""
     shuffled = list(replicas)
     Random(seed).shuffle(shuffled)  # noqa: S311 - an order, no secret
@@ -171,8 +169,6 @@ def test_the_order_of_replicas_does_not_matter(
 def test_the_histogram_becomes_a_percentile() -> None:
     """The sample's TTFT is the p95 of the merged histogram."""
     counts = (0.0, 0.0, 0.0, 0.0, 40.0, 40.0, 40.0, 40.0)
-    found = take_sample(
-        replace(reading(ONE), ttft=LatencyBuckets(edges=EDGES, counts=counts))
-    ).ttft
+    found = take_sample(replace(reading(ONE), ttft=LatencyBuckets(edges=EDGES, counts=counts))).ttft
     assert found is not None
     assert (found.lower, found.upper, found.observations) == (1.0, 2.5, 40.0)
