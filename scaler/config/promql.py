@@ -13,9 +13,9 @@ import promql_parser as promql
 LONGEST_QUERY = 2000
 """Characters. Far longer than a demand query needs."""
 
-MOST_OPERATORS = 200
+MOST_OPERATORS = 80
 """Brackets and operators. The parser recurses on them and copies what is below each: a few thousand
-overrun its stack, a thousand take gigabytes."""
+overrun its stack, a thousand take gigabytes, two hundred a second."""
 
 _OPERATOR = re.compile(r"[-+*/%^<>=!([]|\b(?:and|or|unless|atan2)\b", re.IGNORECASE)
 
@@ -46,12 +46,18 @@ def pin_to_namespace(query: str, namespace: str, *, label: str = "namespace") ->
     Raises QueryInvalid for what does not parse, selects nothing, is no number per series, or
     holds any other matcher on that label.
     """
-    expression = _parse(query)
-    _refuse_unusable(expression)
+    expression = parse_query(query)
     pinned = _pin(expression, namespace, label)
     text = str(pinned.prettify())
     _verify(text, namespace, label)
     return text
+
+
+def parse_query(query: str) -> promql.Expr:
+    """Return the query's expression. Raises QueryInvalid for what cannot be asked."""
+    expression = _parse(query)
+    _refuse_unusable(expression)
+    return expression
 
 
 def _parse(query: str) -> promql.Expr:
@@ -76,10 +82,10 @@ def _refuse_unusable(expression: promql.Expr) -> None:
         )
     if "info" in _functions(expression):
         raise QueryInvalid("info() reads series that no selector names: join them with `* on`")
-    selectors = _selectors(expression)
-    if not selectors:
+    found = selectors(expression)
+    if not found:
         raise QueryInvalid("the query selects no series: a constant says nothing about demand")
-    if any(selector.matchers.or_matchers for selector in selectors):
+    if any(selector.matchers.or_matchers for selector in found):
         raise QueryInvalid("`or` inside braces is not PromQL: write two selectors joined by `or`")
 
 
@@ -115,7 +121,7 @@ def _quoted(text: str) -> str:
 def _verify(text: str, namespace: str, label: str) -> None:
     """Read the text back: what is sent must hold the pin, whatever the printer did."""
     expression = _parse_pinned(text)
-    for selector in _selectors(expression):
+    for selector in selectors(expression):
         wanted = [m for m in selector.matchers.matchers if m.name == label]
         if (
             selector.matchers.or_matchers
@@ -140,7 +146,8 @@ def _parse_pinned(text: str) -> promql.Expr:
     return expression
 
 
-def _selectors(expression: promql.Expr) -> list[promql.VectorSelector]:
+def selectors(expression: promql.Expr) -> list[promql.VectorSelector]:
+    """Return every selector of an expression, in the order of the query."""
     found: list[promql.VectorSelector] = []
 
     def visit(node: promql.Expr) -> None:
