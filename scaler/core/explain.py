@@ -257,44 +257,55 @@ def _signals(policy: Policy, sample: Sample, need: Need | None) -> Iterator[Sign
             unit=unit,
             low=low,
             high=high,
-            sentence=_level(signal, value, unit, low, high, sample),
+            sentence=_level(value, unit, low, high, _ttft(sample, policy, signal)),
             rows=tuple(_row(rows[name]) for name in names if name in rows),
         )
 
 
-def _level(
-    signal: Signal,
-    value: float | None,
-    unit: str,
-    low: float,
-    high: float,
-    sample: Sample,
-) -> str:
-    """Say where a value stands; a p95 is known only to its bucket."""
+def _level(value: float | None, unit: str, low: float, high: float, told: _Told | None) -> str:
+    """Say where a value stands between its thresholds."""
     if value is None:
         return "not known"
-    at_least = at_most = value
-    ttft = sample.ttft
-    if signal is Signal.TTFT and ttft is not None:
-        if ttft.observations < ENOUGH_OBSERVATIONS:
-            return f"too few requests for a p95: {number(ttft.observations)} in two minutes"
-        at_least, at_most = ttft.lower, ttft.upper
-        unit = f"{unit} (between {number(at_least)} and {number(at_most)}{_queue(sample)})"
-    told = f"{number(value)} {unit}"
-    if at_least >= high:
-        return f"{told}: at or above High ({number(high)})"
-    if at_most > low:
-        return f"{told}: between Low ({number(low)}) and High ({number(high)})"
-    return f"{told}: at or below Low ({number(low)})"
+    if told is None:
+        told = _Told(at_least=value, at_most=value)
+    if told.silent is not None:
+        return told.silent
+    text = f"{number(value)} {unit}{told.beside}"
+    if told.at_least >= high:
+        return f"{text}: at or above High ({number(high)})"
+    if told.at_most > low:
+        return f"{text}: between Low ({number(low)}) and High ({number(high)})"
+    return f"{text}: at or below Low ({number(low)})"
 
 
-def _queue(sample: Sample) -> str:
-    """Say how long those take that wait: the histogram does not hold them yet."""
-    if sample.waiting <= 0:
-        return ""
-    if not sample.first_token_rate:
-        return ", and nobody is served of those that wait"
-    return f", and {number(sample.waiting / sample.first_token_rate)} s for those that wait"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """Between which values a signal surely lies, and what must be said of that."""
+
+    at_least: float
+    at_most: float
+    beside: str = ""
+    silent: str | None = None
+
+
+def _ttft(sample: Sample, policy: Policy, signal: Signal) -> _Told | None:
+    """A p95 is known only to its bucket, and the histogram does not hold those that still wait."""
+    measured = sample.ttft
+    if signal is not Signal.TTFT or measured is None:
+        return None
+    if measured.observations < ENOUGH_OBSERVATIONS:
+        few = f"too few requests for a p95: {number(measured.observations)} in two minutes"
+        return _Told(at_least=0.0, at_most=math.inf, silent=few)
+    queueing, beside = 0.0, ""
+    if sample.waiting_per_replica > policy.waiting_low:
+        served = sample.first_token_rate
+        queueing = sample.waiting / served if served else math.inf
+        beside = f", those that wait {number(queueing)} s"
+    return _Told(
+        at_least=max(measured.lower, queueing),
+        at_most=max(measured.upper, queueing),
+        beside=f" (between {number(measured.lower)} and {number(measured.upper)}{beside})",
+    )
 
 
 def _row(row: RowNeed) -> RowExplained:

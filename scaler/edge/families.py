@@ -1,0 +1,80 @@
+"""The names, meanings and labels of the scaler's own metrics, but for those of each workload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PREFIX = "vllm_scaler_"
+WORKLOAD_LABELS = ("namespace", "scaled_object", "trigger")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric family; counters are named without `_total`, which the exposition adds."""
+
+    name: str
+    kind: str
+    meaning: str
+    labels: tuple[str, ...] = ()
+
+
+CALLS = Family(
+    f"{PREFIX}rpc_duration_seconds",
+    "histogram",
+    "How long unary calls took, by gRPC status code.",
+    ("method", "code"),
+)
+STREAMS = Family(f"{PREFIX}rpc_streams", "gauge", "Streams that are open.", ("method",))
+ENDED_STREAMS = Family(
+    f"{PREFIX}rpc_streams_ended",
+    "counter",
+    "Streams that have ended, by gRPC status code.",
+    ("method", "code"),
+)
+QUERIES = Family(
+    f"{PREFIX}source_duration_seconds",
+    "histogram",
+    "How long a source took to answer for all its workloads, by operation and outcome.",
+    ("source", "operation", "outcome"),
+)
+BUILD = Family(f"{PREFIX}build_info", "gauge", "1, with the scaler's version.", ("version",))
+REASON = Family(
+    f"{PREFIX}reason",
+    "gauge",
+    "1 for the reason of the present answer.",
+    (*WORKLOAD_LABELS, "reason"),
+)
+WORKLOADS = Family(f"{PREFIX}workloads", "gauge", "Workloads that are registered.")
+UNRESOLVED = Family(
+    f"{PREFIX}unresolved_workloads",
+    "gauge",
+    "Workloads that the server's configuration does not support.",
+)
+DECISIONS = Family(
+    f"{PREFIX}decisions",
+    "counter",
+    "Answers that differ from the one before, by reason.",
+    ("namespace", "scaled_object", "reason"),
+)
+TICKS = Family(f"{PREFIX}source_ticks", "counter", "Ticks that were sampled.", ("source",))
+FAILED_TICKS = Family(
+    f"{PREFIX}source_failed_ticks",
+    "counter",
+    "Ticks at which the source failed for all its workloads.",
+    ("source",),
+)
+COVERAGE = Family(
+    f"{PREFIX}source_coverage_ratio",
+    "gauge",
+    "Share of the source's selections that it knew something of at the newest tick.",
+    ("source",),
+)
+AGE = Family(
+    f"{PREFIX}source_age_seconds",
+    "gauge",
+    "Time since the source last said anything; absent while it never did.",
+    ("source",),
+)
+
+COUNTED = (CALLS, STREAMS, ENDED_STREAMS, QUERIES)
+READ = (BUILD, REASON, WORKLOADS, UNRESOLVED, DECISIONS, TICKS, FAILED_TICKS, COVERAGE, AGE)

@@ -1,0 +1,190 @@
+"""The HTTP server: probes, metrics, and every decision explained as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+
+import structlog
+from aiohttp import web
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from scaler.control.board import Board
+from scaler.control.follower import Follower
+from scaler.control.registry import Registry
+from scaler.core.explain import Explained
+from scaler.core.rendering import Plain, to_plain, to_text
+from scaler.core.units import Seconds
+from scaler.edge.errors import ListenFailed
+from scaler.edge.explained import NoSuchWorkload, explained_of, summaries
+from scaler.edge.liveness import Liveness
+from scaler.edge.measures import Measures
+from scaler.edge.metrics import exposition, register
+
+_LARGEST_PAGE, _USUAL_PAGE = 1000, 200
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_log = structlog.get_logger(__name__)
+
+
+class HttpServer:
+    """Serves people, Prometheus and the kubelet on one address."""
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        board: Board,
+        followers: Sequence[Follower],
+        now: Callable[[], Seconds],
+        measures: Measures,
+        answering: Callable[[], bool],
+    ) -> None:
+        """Put the routes together; nothing listens yet.
+
+        `answering` says whether KEDA's calls are answered.
+        """
+        self._registry = registry
+        self._board = board
+        self._answering = answering
+        self._liveness = Liveness(followers, now)
+        self._metrics = register(
+            measures, registry=registry, board=board, followers=followers, now=now
+        )
+        self._runner: web.AppRunner | None = None
+
+    def application(self) -> web.Application:
+        """Return the routes; a page beside them may be added before `serve`."""
+        app = web.Application(middlewares=[_errors_as_json], client_max_size=1 << 16)
+        app.on_response_prepare.append(_with_headers)
+        app.router.add_get("/metrics", self._show_metrics)
+        app.router.add_get("/healthz", self._live)
+        app.router.add_get("/readyz", self._ready)
+        app.router.add_get("/api/v1/workloads", self._list)
+        app.router.add_get("/api/v1/workloads/{namespace}/{name}", self._explain)
+        return app
+
+    async def serve(self, address: str) -> int:
+        """Listen on `address` (host:port; port 0 picks one) and return the port.
+
+        Raises ListenFailed.
+        """
+        host, port = _host_and_port(address)
+        runner = web.AppRunner(
+            self.application(), access_log=None, keepalive_timeout=75.0, shutdown_timeout=1.0
+        )
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host or None, port).start()
+        except OSError as error:
+            await runner.cleanup()
+            raise ListenFailed(
+                f"cannot listen for HTTP on {address}: {error.strerror or 'no such host'}; "
+                "is the port in use, the host this machine's?"
+            ) from error
+        self._runner = runner
+        bound = int(runner.addresses[0][1])
+        _log.info("http-listening", address=address, port=bound)
+        return bound
+
+    async def drain(self) -> None:
+        """Stop listening and let requests that are being answered end."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _show_metrics(self, _: web.Request) -> web.Response:
+        # Thousands of workloads take a while to write, and the loop must not wait for it.
+        body = await asyncio.to_thread(exposition, self._metrics)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _live(self, _: web.Request) -> web.Response:
+        late = self._liveness.late()
+        if not late:
+            return _json({"status": "ok"})
+        told = ", ".join(f'source "{name}" for {span:.0f} s' for name, span in late.items())
+        raise web.HTTPServiceUnavailable(text=f"the loop has not ticked: {told}")
+
+    async def _ready(self, _: web.Request) -> web.Response:
+        if self._answering():
+            return _json({"status": "ok"})
+        raise web.HTTPServiceUnavailable(text="KEDA's calls are not answered yet, or no more")
+
+    async def _list(self, request: web.Request) -> web.Response:
+        limit = _limit(request.query.get("limit", str(_USUAL_PAGE)))
+        after = request.query.get("after", "")
+        namespace = request.query.get("namespace")
+        found, following = summaries(
+            self._registry, self._board.snapshot, namespace=namespace, after=after, limit=limit
+        )
+        return _json({"workloads": to_plain(found), "next": following})
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        namespace, name = request.match_info["namespace"], request.match_info["name"]
+        trigger = request.query.get("trigger")
+        form = request.query.get("format", "json")
+        if form not in {"json", "text"}:
+            raise web.HTTPBadRequest(text='format is "json" or "text"')
+        try:
+            found = explained_of(self._registry, self._board.snapshot, namespace, name, trigger)
+        except NoSuchWorkload as error:
+            raise web.HTTPNotFound(text=str(error)) from error
+        if form == "text":
+            return web.Response(text="\n".join(to_text(each) for each in found))
+        return _json(_object(namespace, name, found))
+
+
+def _object(namespace: str, name: str, found: list[Explained]) -> Plain:
+    return {"namespace": namespace, "name": name, "triggers": to_plain(found)}
+
+
+def _limit(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:6]) <= _LARGEST_PAGE:
+        raise web.HTTPBadRequest(text=f"limit is a whole number from 1 to {_LARGEST_PAGE}")
+    return int(text)
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65_535:  # noqa: PLR2004
+        raise ListenFailed(f'cannot listen for HTTP on "{address}": the form is host:port')
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _json(value: Plain, status: int = 200) -> web.Response:
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    return web.json_response(text=text + "\n", status=status)
+
+
+async def _with_headers(_: web.Request, response: web.StreamResponse) -> None:
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    response.headers["Server"] = "vllm-keda-scaler"
+
+
+@web.middleware
+async def _errors_as_json(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    """Answer every error as JSON; what nobody foresaw is logged, and its text stays inside."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        response = _error(error.status, error.text or error.reason)
+        if "Allow" in error.headers:
+            response.headers["Allow"] = error.headers["Allow"]
+        return response
+    except Exception:  # noqa: BLE001 - logged with its trace
+        _log.exception("request-failed", path=request.path)
+        return _error(500, "the request failed through a fault of the scaler; its log says more")
+
+
+def _error(status: int, message: str) -> web.Response:
+    plain = message.removeprefix(f"{status}: ")
+    return _json({"error": {"status": status, "message": plain}}, status)

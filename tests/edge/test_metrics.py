@@ -1,0 +1,201 @@
+"""The scaler's own metrics: names, values, and the absence of what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from scaler.control.follower import Follower
+from scaler.control.ports import SourceBusy, SourceDenied, SourceError
+from scaler.core.learned import Learned
+from scaler.core.reasons import Reason
+from scaler.core.workload import Selection
+from scaler.edge.families import COUNTED, READ
+from scaler.edge.gauges import WORKLOAD_GAUGES
+from scaler.edge.measured import MeasuredSource
+from scaler.edge.metrics import exposition, register
+from scaler.edge.reference import pages
+from tests.edge.history import decision_on
+from tests.edge.sources import FaultySource
+from tests.edge.world import NOON, World, decided
+from tests.keda_client import scaled_object
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def scraped(world: World, *followers: Follower) -> dict[tuple[str, frozenset[str]], float]:
+    """Scrape a world: values by name and label values, as a Prometheus reads them."""
+    registry = register(
+        world.measures,
+        registry=world.registry,
+        board=world.board,
+        followers=followers,
+        now=world.clock.now,
+    )
+    text = exposition(registry).decode()
+    return {
+        (s.name, frozenset(s.labels.values())): s.value
+        for family in text_string_to_metric_families(text)
+        for s in family.samples
+    }
+
+
+def workload(world: World, values: Mapping[tuple[str, frozenset[str]], float]) -> dict[str, float]:
+    """Keep the values of the one workload, by name."""
+    key = world.entry().key
+    labels = frozenset({key.namespace, key.name, key.trigger})
+    prefix = "vllm_scaler_"
+    return {name.removeprefix(prefix): v for (name, found), v in values.items() if found == labels}
+
+
+def test_the_board_is_published() -> None:
+    """Signals, thresholds, corridor, counts and ages stand side by side for a graph."""
+    world = World()
+    world.post(decision_on())
+    world.clock.at = NOON + 7
+    found = workload(world, scraped(world))
+    expected = {
+        "current_replicas": 4,
+        "desired_replicas": 4,
+        "floor_replicas": 3,
+        "ceiling_replicas": 4,
+        "serving_replicas": 4,
+        "unseen_replicas": 0,
+        "stalled_replicas": 0,
+        "waiting_per_replica": 0.5,
+        "waiting_per_replica_high": 5,
+        "waiting_per_replica_low": 1,
+        "ttft_p95_seconds": 0.7,
+        "ttft_p95_high_seconds": 2.5,
+        "kv_cache_ratio": 0.5,
+        "kv_cache_low_ratio": 0.6,
+        "scale_in_coverage_ratio": 1,
+        "sample_age_seconds": 10,
+        "decision_age_seconds": 7,
+        "saturation_requests": 100,
+        "source_trouble": 0,
+        "active": 1,
+    }
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_what_is_not_known_is_absent() -> None:
+    """Nothing unknown, unlimited or unproven is published, least of all as 0."""
+    world = World()
+    unknown = decision_on(
+        ticks=2, learned=Learned(), kv_cache=None, ttft=None, first_token_rate=None
+    )
+    world.post(unknown)
+    found = workload(world, scraped(world))
+    absent = {
+        "floor_replicas",
+        "ceiling_replicas",
+        "need_high_replicas",
+        "ttft_p95_seconds",
+        "kv_cache_ratio",
+        "first_tokens_per_second",
+        "rejections_per_second",
+        "activation_demand",
+        "saturation_requests",
+        "carried_requests",
+    }
+    assert not absent & found.keys()
+    assert found["current_replicas"] == 4
+
+
+def test_a_silent_source_leaves_only_the_count() -> None:
+    """Without a sample there is no signal, no age of one and no time of calm."""
+    world = World()
+    silent = decided(desired=None, active=None, reason=Reason.SILENT_TOO_LONG)
+    world.post(silent, trouble="refused")
+    found = workload(world, scraped(world))
+    policy = {name for name in found if name.endswith(("_high", "_low", "_seconds", "_ratio"))}
+    told = {"current_replicas", "advised_replicas", "source_trouble", "configuration_fault"}
+    assert found.keys() - policy == told
+    assert found["source_trouble"] == 1
+    assert not {"sample_age_seconds", "calm_seconds", "overload_seconds"} & found.keys()
+
+
+def test_the_reason_is_a_label() -> None:
+    """A board can show the reason of each workload, also where nothing is decided yet."""
+    world = World(unresolved={"lost": "no source"})
+    world.post(decided(reason=Reason.AT_MAX))
+    keys = [world.entry(scaled_object(name=name)).key for name in ("chat", "lost", "new")]
+    found = scraped(world)
+    for key, reason in zip(keys, ["at-max", "unresolved", "not-yet-sampled"], strict=True):
+        labels = frozenset({key.namespace, key.name, key.trigger, reason})
+        assert found[("vllm_scaler_reason", labels)] == 1
+    assert found[("vllm_scaler_workloads", frozenset())] == 3
+    assert found[("vllm_scaler_unresolved_workloads", frozenset())] == 1
+
+
+@pytest.mark.parametrize(
+    ("errors", "outcome"),
+    [
+        ((), "ok"),
+        ((SourceDenied("no"),), "denied"),
+        ((SourceDenied("no"), SourceBusy("later")), "mixed"),
+    ],
+)
+async def test_a_source_is_timed_by_outcome(errors: tuple[SourceError, ...], outcome: str) -> None:
+    """What went wrong with a source can be counted and alerted on."""
+    world = World()
+    source = MeasuredSource(FaultySource(*errors), world.measures)
+    selections = [Selection(source="paris", namespace=n) for n in ("a", "b")]
+    await source.read(selections, NOON)
+    found = scraped(world)
+    labels = frozenset({"paris", "read", outcome})
+    assert found[("vllm_scaler_source_duration_seconds_count", labels)] == 1
+
+
+async def test_a_failed_recall_is_counted_and_passed_on() -> None:
+    """Measuring changes nothing of what the loop gets to see."""
+    world = World()
+    source = MeasuredSource(FaultySource(SourceDenied("no")), world.measures)
+    with pytest.raises(SourceDenied):
+        await source.recall(Selection(source="paris", namespace="a"), 0.0, 1.0, 1.0)
+    labels = frozenset({"paris", "recall", "denied"})
+    assert scraped(world)[("vllm_scaler_source_duration_seconds_count", labels)] == 1
+    assert source.name == "paris"
+
+
+async def test_a_follower_s_ticks_and_decisions_are_counted() -> None:
+    """Ticks, failures and decisions by reason come from the follower itself."""
+    world = World()
+    world.entry()
+    follower = Follower(FaultySource(), world.registry, world.board, None)
+    await follower.tick(NOON)
+    follower.stats.decisions[("prod", "chat", Reason.STEADY)] += 2
+    follower.stats.decisions[("prod", "forgotten", Reason.STEADY)] += 1
+    found = scraped(world, follower)
+    assert found[("vllm_scaler_source_ticks_total", frozenset({"paris"}))] == 1
+    steady = ("vllm_scaler_decisions_total", frozenset({"prod", "chat", "steady"}))
+    assert found[steady] == 2
+    assert not [labels for _, labels in found if "forgotten" in labels]
+    assert ("vllm_scaler_source_age_seconds", frozenset({"paris"})) not in found
+
+
+def test_every_published_name_is_documented_and_no_other() -> None:
+    """The tables that the reference page is made from and the exposition agree."""
+    world = World()
+    registry = register(
+        world.measures,
+        registry=world.registry,
+        board=world.board,
+        followers=(),
+        now=world.clock.now,
+    )
+    found = {m.name for m in registry.collect() if m.name.startswith("vllm_scaler_")}
+    families = [*READ, *COUNTED, *(gauge.family for gauge in WORKLOAD_GAUGES)]
+    assert found == {family.name for family in families}
+    assert len(families) == len({family.name for family in families})
+
+
+@pytest.mark.parametrize("name", pages())
+def test_reference_pages_are_those_that_the_code_gives(name: str) -> None:
+    """A page that was not written anew after a change is found out."""
+    written = (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8")
+    assert written == pages()[name], "run python -m scaler.edge.reference docs/reference"
