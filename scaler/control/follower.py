@@ -11,10 +11,10 @@ import structlog
 
 from scaler.control.board import Board, Posting
 from scaler.control.contest import contested
-from scaler.control.history import History, Judgement, span_needed
 from scaler.control.ports import Cluster, Source, SourceError, SourceUnreachable
 from scaler.control.registry import Entry, Registry
 from scaler.core.decision import Decision, decide, with_notes
+from scaler.core.history import History, Judgement, span_needed
 from scaler.core.learned import MINUTE, REMEMBERED
 from scaler.core.reading import Reading
 from scaler.core.reasons import Reason
