@@ -1,4 +1,4 @@
-r"""Reads PromQL label matchers, `app="chat",tier=~"gold|silver"`, without braces or a metric's name.
+r"""Reads PromQL label matchers, `app="chat",tier=~"gold|silver"`, without braces or a metric name.
 
 Own, because what promql-parser checks regular expressions with is not RE2, and it refuses raw
 strings such as `a\d`.
@@ -7,12 +7,9 @@ strings such as `a\d`.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
-import re2
-
+from scaler.config import regex
 from scaler.config.faults import Unreadable, shortened
-from scaler.config.hardware import quiet
 from scaler.core.workload import Matcher, MatchOp
 
 _TOKEN = re.compile(
@@ -82,23 +79,10 @@ def _matcher(label: str, op: str, literal: str) -> Matcher:
         raise Unreadable(*_NOT_ALLOWED[label])
     matcher = Matcher(label=label, op=MatchOp(op), value=_unquoted(literal))
     if matcher.op in (MatchOp.REGEX, MatchOp.NOT_REGEX):
-        fault = regex_fault(matcher.value)
+        fault = regex.fault_of(matcher.value)
         if fault is not None:
             raise Unreadable(f"has an invalid regular expression for {label}: {fault}", "use RE2")
     return matcher
-
-
-@lru_cache(maxsize=1024)
-def regex_fault(pattern: str) -> str | None:
-    """Return what RE2, which Prometheus uses, finds wrong with a pattern; `None` if nothing."""
-    try:
-        re2.compile(pattern, quiet())
-    except re2.error as error:
-        said = error.args[0] if error.args else "not RE2"
-        return shortened(said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said))
-    except UnicodeEncodeError:
-        return "holds what is no text"
-    return None
 
 
 def _matches_absent(matcher: Matcher) -> bool:
@@ -107,7 +91,7 @@ def _matches_absent(matcher: Matcher) -> bool:
         return not matcher.value
     if matcher.op is MatchOp.NOT_EQUAL:
         return bool(matcher.value)
-    matched = re2.fullmatch(matcher.value, "", quiet()) is not None
+    matched = regex.matches(matcher.value, "")
     return matched if matcher.op is MatchOp.REGEX else not matched
 
 

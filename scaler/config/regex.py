@@ -19,7 +19,8 @@ def fault_of(pattern: str) -> str | None:
         re2.compile(pattern, _OPTIONS)
     except re2.error as error:
         said = error.args[0] if error.args else b"not RE2"
-        return shortened(said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said))
+        text: str = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        return shortened(text)
     except UnicodeEncodeError:
         return "holds what is no text"
     return None
@@ -27,4 +28,6 @@ def fault_of(pattern: str) -> str | None:
 
 def matches(pattern: str, text: str) -> bool:
     """Say whether the whole text matches; a faulty pattern matches nothing."""
-    return fault_of(pattern) is None and re2.fullmatch(pattern, text, _OPTIONS) is not None
+    if fault_of(pattern) is not None:
+        return False
+    return re2.fullmatch(pattern, text, _OPTIONS) is not None
