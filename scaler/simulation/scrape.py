@@ -34,8 +34,9 @@ class Scraper:
     """Scrapes replicas at the ticks and turns counters into rates, as a scrape source does.
 
     A rate is the growth between the oldest scrape within `RATE_WINDOW` and this one, over their
-    distance; with a single scrape it is not known. A replica that no longer reports drops out with
-    its history. Engines never reset: a restarted one is a new replica.
+    distance; with a single scrape it is not known, and a second one at the same instant replaces
+    the first. A replica that no longer reports drops out with its history. Engines never reset: a
+    restarted one is a new replica.
     """
 
     def __init__(self) -> None:
@@ -61,6 +62,8 @@ class Scraper:
             del self._seen[name]
         for replica in reporting:
             history = self._seen.setdefault(replica.name, deque())
+            if history and history[-1].at == at:
+                history.pop()
             history.append(_Seen(replica.engine, at))
             while history[0].at < at - RATE_WINDOW - _SLACK:
                 history.popleft()
@@ -119,6 +122,8 @@ class Scraper:
     def _refusals(self, at: Seconds, refused: int | None) -> float | None:
         if refused is None:
             return None
+        if self._gateway and self._gateway[-1][0] == at:
+            self._gateway.pop()
         self._gateway.append((at, refused))
         while self._gateway[0][0] < at - RATE_WINDOW - _SLACK:
             self._gateway.popleft()
