@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from scaler.core.policy import Policy
+from scaler.core.quantile import ENOUGH_OBSERVATIONS
 from scaler.core.sample import Sample
 from scaler.core.units import Seconds
 
@@ -73,7 +74,8 @@ class Minutes:
         if sample.at % MINUTE or (self.at and sample.at <= self.at[-1]):
             return
         seen = sample.unseen == 0
-        enough = sample.ttft
+        few = sample.ttft is None or sample.ttft.observations < ENOUGH_OBSERVATIONS
+        enough = None if few else sample.ttft
         self.at.append(sample.at)
         self.serving.append(sample.serving if seen else 0)
         self.running.append(sample.running)
