@@ -79,6 +79,9 @@ def decide(
     """
     if scale is None:
         return _unanswered(now, None, Reason.CURRENT_UNKNOWN)
+    # A clock that was set back leaves samples in the future: nobody may know of them yet.
+    last = bisect_right(samples, now, key=_at)
+    samples, needs = samples[:last], needs[:last]
     if scale.current == 0:
         return _at_zero(policy, samples, scale, learned, now)
     silent_for = _silent_for(samples, now, known_since)
@@ -123,7 +126,7 @@ def _unanswered(
 def _silent_for(samples: Sequence[Sample], now: Seconds, known_since: Seconds) -> Seconds:
     """Return for how long no replica has been heard of."""
     for sample in reversed(samples):
-        if sample.reporting > 0 and sample.at <= now:
+        if sample.reporting > 0:
             return now - sample.at
     return max(0.0, now - known_since)
 
@@ -182,8 +185,6 @@ def _within_corridor(
     learned: Learned,
     now: Seconds,
 ) -> Decision:
-    last = bisect_right(samples, now, key=_at)
-    samples, needs = samples[:last], needs[:last]
     newest, need = samples[-1], needs[-1]
     in_span = scale_in_span(policy, learned)
     lines = corridor(samples, needs, now, policy.scale_out_window, in_span)
@@ -252,7 +253,7 @@ def _proven_idle(samples: Sequence[Sample], lines: Corridor, absent: int) -> boo
     if absent or lines.in_window.missing:
         return False
     window = samples[len(samples) - lines.in_window.present :]
-    return all(sample.idle and sample.unseen == 0 for sample in window)
+    return all(s.idle and s.unseen == 0 and not s.activation for s in window)
 
 
 def _reason(
@@ -281,7 +282,7 @@ def _reason(
 
 
 def _reason_to_move(lines: Corridor, aimed: int, scale: Scale) -> Reason:
-    if scale.within_bounds(scale.current) != scale.current:
+    if aimed == scale.within_bounds(scale.current):
         return Reason.WITHIN_BOUNDS
     if aimed < scale.current:
         return Reason.SCALE_IN
