@@ -21,10 +21,6 @@ from scaler.core.units import Seconds
 from scaler.simulation.counters import Counters
 from scaler.simulation.requests import Ending, Request
 from scaler.simulation.running import RunningSet
-from scaler.simulation.running import RunningSet
-from scaler.simulation.running import RunningSet
-from scaler.simulation.running import RunningSet
-from scaler.simulation.running import RunningSet
 from scaler.simulation.shapes import EngineShape
 from scaler.simulation.waiting import Deadlines, WaitingLine
 
@@ -250,7 +246,9 @@ class Engine:
         while left > 0 and not preempted and self._admissible():
             left = self._add_chunk(chunks, self._admit(), left)
         context = running.batch.context + sum(request.computed for request, _ in chunks)
-        took = self.shape.cost.of(budget - left, running.batch.size + len(chunks), context)
+        cost = self.shape.cost
+        took = cost.of(budget - left, running.batch.size + len(chunks), context)
+        took += sum(cost.of_attention(chunk, request.computed) for request, chunk in chunks)
         self._chunks = chunks
         self._step_ends = self.now + took
 

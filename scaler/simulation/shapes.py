@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from random import Random
 
 from scaler.core.units import Seconds
@@ -13,27 +13,33 @@ from scaler.simulation.outcomes import Slo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCost:
-    """How long one engine step takes: base + tokens·t + sequences·s + context·c, in seconds.
+    """How long one engine step takes: a sum of what is in it, in seconds.
 
     `base` is reading the weights once and launching the step; `per_token` the arithmetic of one
-    token (prefilled or decoded); `per_sequence` scheduling and sampling of one request;
-    `per_context_token` reading one cached token's keys and values. Attention's quadratic part in
-    long prefills is not modelled: at 30k tokens it would add about half on a model of 8B.
+    token, prefilled or decoded; `per_sequence` scheduling and sampling of one request;
+    `per_context_token` reading the keys and values of one cached token; `per_attention_pair` a
+    prefilled token's attention to one token before it, which makes long prompts cost more than
+    their length.
     """
 
     base: Seconds
     per_token: Seconds
     per_sequence: Seconds
     per_context_token: Seconds
+    per_attention_pair: Seconds = 0.0
 
     def of(self, tokens: int, sequences: int, context: int) -> Seconds:
-        """Return the duration of a step with this much in it."""
+        """Return the duration of a step with this much in it, prefill's attention left out."""
         return (
             self.base
             + self.per_token * tokens
             + self.per_sequence * sequences
             + self.per_context_token * context
         )
+
+    def of_attention(self, chunk: int, before: int) -> Seconds:
+        """Return what attention adds to a step for a chunk of a prompt that has `before` tokens."""
+        return self.per_attention_pair * chunk * (before + chunk / 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +77,7 @@ class EngineShape:
             )
         if not 0.0 <= self.prefix_hit_rate <= 1.0:
             raise ShapeInvalid(f"prefix_hit_rate {self.prefix_hit_rate} is not within 0..1")
-        parts = (self.cost.base, self.cost.per_token, self.cost.per_sequence)
-        if not all(math.isfinite(p) and p >= 0 for p in (*parts, self.cost.per_context_token)):
+        if not all(math.isfinite(part) and part >= 0 for part in astuple(self.cost)):
             raise ShapeInvalid("a step's costs must be finite and not negative")
         if self.cost.of(1, 1, 0) <= 0:
             raise ShapeInvalid("a step must take time: give it a base cost")
@@ -83,26 +88,38 @@ class EngineShape:
 
 
 COMPUTE_BOUND = EngineShape(
-    # 8B in bf16 on a 48 GB card (864 GB/s, about 145 TFLOP/s reached): 16 GB of weights in 22 ms,
-    # 16 GFLOP a token, 128 KiB of cache a token (8 KV heads), about 24 GB left for it.
-    cost=StepCost(base=0.024, per_token=110e-6, per_sequence=40e-6, per_context_token=0.18e-6),
-    max_num_seqs=64,
+    # 8B in bf16 with 8 KV heads: 16 GB of weights in 6 ms, 16 GFLOP a token and 0.5 MFLOP an
+    # attention pair at 450 TFLOP/s, 128 KiB of cache a token and 52 GB left for it.
+    cost=StepCost(
+        base=0.007,
+        per_token=36e-6,
+        per_sequence=20e-6,
+        per_context_token=50e-9,
+        per_attention_pair=1.2e-9,
+    ),
+    max_num_seqs=32,
     max_num_batched_tokens=2048,
-    blocks=11_750,
+    blocks=26_500,
     max_model_len=32_768,
 )
-"""Prefill arithmetic and slots bind long before the KV cache does."""
+"""A model of 8B on one 80 GB card of 3.35 TB/s: prefill and slots bind, the cache never does."""
 
 MEMORY_BOUND = EngineShape(
-    # 8B in fp8 on a 24 GB card (300 GB/s, about 90 TFLOP/s reached): 8 GB of weights in 29 ms,
-    # the same cache per token read at a third of the speed, about 11.6 GB left for it.
-    cost=StepCost(base=0.030, per_token=180e-6, per_sequence=50e-6, per_context_token=0.5e-6),
+    # 7B in bf16 without grouped heads: 512 KiB of cache a token, so four times the reading and a
+    # quarter of the room.
+    cost=StepCost(
+        base=0.007,
+        per_token=33e-6,
+        per_sequence=20e-6,
+        per_context_token=0.2e-6,
+        per_attention_pair=1.2e-9,
+    ),
     max_num_seqs=256,
     max_num_batched_tokens=2048,
-    blocks=5_900,
+    blocks=6_600,
     max_model_len=32_768,
 )
-"""The KV cache binds: it fills, requests wait and are preempted while slots are free."""
+"""A model of 7B on the same card: the cache fills, requests are preempted while slots are free."""
 
 ENGINES: dict[str, EngineShape] = {
     "compute-bound": COMPUTE_BOUND,

@@ -69,7 +69,11 @@ class PlainEngine:
             work.append((job, chunk))
             budget -= chunk
         tokens = sum(chunk for _, chunk in work)
-        self.now += self.shape.cost.of(tokens, len(work), sum(job.computed for job, _ in work))
+        cost = self.shape.cost
+        self.now += cost.of(tokens, len(work), sum(job.computed for job, _ in work))
+        for job, chunk in work:
+            if job.computed + chunk <= job.prefill:
+                self.now += cost.per_attention_pair * chunk * (job.computed + chunk / 2)
         return self.hand_out(work)
 
     def decode_work(self) -> tuple[list[tuple[Job, int]], bool]:

@@ -11,7 +11,13 @@ from scaler.simulation.requests import Ending, Request
 from scaler.simulation.shapes import EngineShape, StepCost
 from tests.simulation.reference import PlainEngine
 
-COST = StepCost(base=0.02, per_token=1e-4, per_sequence=3e-4, per_context_token=2.3e-6)
+COST = StepCost(
+    base=0.02,
+    per_token=1e-4,
+    per_sequence=3e-4,
+    per_context_token=2.3e-6,
+    per_attention_pair=1e-6,
+)
 
 # Arrivals are spread so that none falls on a step's very end, where rounding would decide.
 ARRIVALS = st.lists(
