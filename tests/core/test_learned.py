@@ -246,7 +246,7 @@ SMALLER = replace(NEWEST, serving=8)
     ],
 )
 def test_prefill_bound(newest: Sample, earlier: Sample, *, bound: bool) -> None:
-    """A fleet a fifth smaller that carried as much with a TTFT no worse shows that size is no cure."""
+    """A fleet a fifth smaller that did as well shows that more replicas are no cure."""
     minutes = by_minute(earlier, end=NOW - 3600)
     assert is_prefill_bound(newest, minutes, NOW) is bound
 
@@ -280,7 +280,7 @@ def test_the_lead_time(stated: float | None, observed: float | None, lead_time: 
 
 @pytest.mark.parametrize(("stated", "found"), [(None, 32.0), (64.0, 64.0)])
 def test_a_stated_concurrency_overrides_the_learned_one(stated: float | None, found: float) -> None:
-    """concurrencyPerReplica is taken as stated."""
+    """What the policy states as concurrencyPerReplica is taken as stated."""
     policy = Policy(concurrency_per_replica=stated)
     assert learn(policy, looks(*[32.0] * 8), Minutes(), NOW, 7.0) == Learned(
         saturation=found, carried=7.0

@@ -52,7 +52,7 @@ def hpa(value: int, scale: Scale) -> int:
     ],
 )
 def test_steps_at_a_tenth(current: int, aimed: int, answer: int, reason: Reason | None) -> None:
-    """Steps up are raised to the first count that the HPA obeys, steps down inside are not taken."""
+    """Steps up are raised to the first count that is obeyed, steps down inside are not taken."""
     scale = Scale(current=current, tolerance_out=0.1, tolerance_in=0.1)
     assert obeyed(aimed, scale) == (answer, reason)
 
