@@ -130,11 +130,6 @@ class ExternalScaler(ExternalScalerServicer):
         return activity_of(self._ask(request), self._board.snapshot, self._now())
 
     def _ask(self, ref: ScaledObjectRef) -> Entry:
-        if not ref.namespace or not ref.name:
-            raise Refusal(
-                grpc.StatusCode.INVALID_ARGUMENT,
-                "the request names no ScaledObject: namespace and name must both be set",
-            )
         return self._registry.ask(ref.namespace, ref.name, ref.scalerMetadata)
 
     async def _answer(

@@ -136,7 +136,7 @@ async def test_a_request_without_a_name_is_an_invalid_argument(namespace: str, n
     async with served(world) as keda:
         code, message = await refused(keda, "GetMetrics", scaled_object(namespace, name))
     assert (code, len(world.registry)) == ("INVALID_ARGUMENT", 0)
-    assert "namespace and name" in message
+    assert "no namespace or no name" in message
 
 
 @pytest.mark.parametrize("method", ["GetMetrics", "IsActive"])

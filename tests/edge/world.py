@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from scaler.config.faults import Fault
 from scaler.config.trigger import Resolved, Trigger, TriggerUnresolved
 from scaler.control.board import Board, Posting
 from scaler.control.registry import Entry, Registry
@@ -58,7 +59,8 @@ class World:
         """Resolve as the server's configuration would."""
         fault = self.unresolved.get(trigger.key.name)
         if fault is not None:
-            raise TriggerUnresolved(fault)
+            where = Fault(key="source", problem=fault, cure="name another one")
+            raise TriggerUnresolved(str(trigger.key), [where])
         selection = Selection(source="engines", namespace=trigger.key.namespace, model_name="llama")
         return Resolved(policy=Policy(), selection=selection)
 
