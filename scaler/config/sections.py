@@ -1,0 +1,233 @@
+"""The sections of the server's configuration file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+from scaler.config.faults import Unreadable
+from scaler.config.quantities import duration
+from scaler.core.units import Seconds
+
+_SECRET_NAME = re.compile(
+    r"authorization|passw|secret|token|api[-_]?key|cookie|credential|^key$", re.IGNORECASE
+)
+_SECRET_VALUE = re.compile(r"\s*(?:bearer|basic)\s+\S", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*|\*):([0-9]{1,5})")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _seconds(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return value
+    try:
+        seconds = duration(f"{value:.15g}" if isinstance(value, int | float) else value.strip())
+    except Unreadable as error:
+        raise ValueError(str(error)) from error
+    if not 0 < seconds <= 3600:  # noqa: PLR2004 - said in the message
+        raise ValueError("is not above zero and at most an hour (write 5s)")
+    return seconds
+
+
+def _text(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _address(text: str) -> str:
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match[1]) > 65535:  # noqa: PLR2004 - the last port
+        raise ValueError("is not host:port (write 0.0.0.0:8080)")
+    return text
+
+
+def _label(text: str) -> str:
+    if not _LABEL.fullmatch(text):
+        raise ValueError("is not a label's name")
+    return text
+
+
+Span: TypeAlias = Annotated[Seconds, BeforeValidator(_seconds)]
+Text: TypeAlias = Annotated[str, BeforeValidator(_text), Field(max_length=4096)]
+Address: TypeAlias = Annotated[str, AfterValidator(_address)]
+Label: TypeAlias = Annotated[str, AfterValidator(_label)]
+
+
+class Section(BaseModel):
+    """A part of the file, frozen; keys are written in camel case."""
+
+    # Sections are read from files only, so the aliases need not be known to the type checker.
+    model_config = ConfigDict(  # type: ignore[pydantic-alias]
+        frozen=True, extra="forbid", alias_generator=to_camel, hide_input_in_errors=True
+    )
+
+
+class TlsSection(Section):
+    """PEM files of the gRPC server; with a client CA only clients that it signed are served."""
+
+    certificate_file: Path
+    key_file: Path
+    client_ca_file: Path | None = None
+
+
+class GrpcSection(Section):
+    """Where KEDA asks."""
+
+    listen: Address = "0.0.0.0:50051"
+    tls: TlsSection | None = None
+
+
+class HttpSection(Section):
+    """Where metrics, health and the explanations are served."""
+
+    listen: Address = "0.0.0.0:8080"
+
+
+class LogSection(Section):
+    """What is logged, and how."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["json", "text"] = "json"
+
+
+class _Client(Section):
+    """How a source is asked. Secrets are named by their file only."""
+
+    bearer_token_file: Path | None = None
+    username: str | None = None
+    password_file: Path | None = None
+    ca_file: Path | None = None
+    client_certificate_file: Path | None = None
+    client_key_file: Path | None = None
+    headers: Mapping[str, Text] = Field(default_factory=dict)
+
+    @field_validator("headers")
+    @classmethod
+    def _no_secret(cls, headers: Mapping[str, str]) -> Mapping[str, str]:
+        for name, value in headers.items():
+            if _SECRET_NAME.search(name) or _SECRET_VALUE.match(value):
+                raise ValueError(
+                    f"{name[:40]} holds a secret "
+                    "(name its file: bearerTokenFile, or username and passwordFile)"
+                )
+            if not _HEADER.fullmatch(name) or not value.isprintable():
+                raise ValueError(f"{name[:40]!r} is not a header")
+        return headers
+
+    @model_validator(mode="after")
+    def _complete(self) -> _Client:
+        if self.bearer_token_file is not None and self.username is not None:
+            raise ValueError("bearerTokenFile and username are both given (keep one)")
+        if (self.username is None) != (self.password_file is None):
+            raise ValueError("username and passwordFile belong together (give both or none)")
+        if self.client_key_file is not None and self.client_certificate_file is None:
+            raise ValueError("clientKeyFile needs clientCertificateFile (give both or none)")
+        return self
+
+
+class ScrapeSource(_Client):
+    """Reads the engines' own pages. `targets` is a file in Prometheus' file_sd format."""
+
+    type: Literal["scrape"]
+    targets: Path
+    interval: Span = 5.0
+    timeout: Span = 3.0
+    largest_answer: int = Field(default=16 * 2**20, ge=64 * 2**10, le=2**30)
+
+    @property
+    def queries(self) -> Mapping[str, str]:
+        """Return none: an engine's page answers no queries."""
+        return {}
+
+
+class LabelsSection(Section):
+    """Which labels of the engines' series hold what."""
+
+    namespace: Label = "namespace"
+    pod: Label = "pod"
+    model_name: Label = "model_name"
+    engine: tuple[Label, ...] = ("engine", "ReplicaId", "WorkerId")
+
+
+class PrometheusSource(_Client):
+    """Asks a Prometheus-compatible API. `queries` are those that triggers ask for by `name:…`."""
+
+    type: Literal["prometheus"]
+    url: str
+    labels: LabelsSection = LabelsSection()
+    parameters: Mapping[str, Text] = Field(default_factory=dict)
+    queries: Mapping[str, Annotated[str, Field(min_length=1, max_length=16384)]] = Field(
+        default_factory=dict
+    )
+    timeout: Span = 8.0
+    staleness: Span = 45.0
+    settle: Span = 5.0
+    largest_answer: int = Field(default=64 * 2**20, ge=64 * 2**10, le=2**30)
+    namespaces_per_query: int = Field(default=50, ge=1, le=1000)
+
+    @field_validator("url")
+    @classmethod
+    def _plain_url(cls, url: str) -> str:
+        try:
+            address = urlsplit(url)
+            usable = address.scheme in {"http", "https"} and bool(address.hostname)
+            _ = address.port
+        except ValueError:
+            usable = False
+        if "@" in url:
+            raise ValueError("holds a user or a password (use username and passwordFile)")
+        if not usable:
+            raise ValueError("is not an http or https address (write http://prometheus:9090)")
+        if address.query or address.fragment:
+            raise ValueError("holds a query (use parameters)")
+        return url.rstrip("/")
+
+    @field_validator("parameters")
+    @classmethod
+    def _no_secret_parameter(cls, parameters: Mapping[str, str]) -> Mapping[str, str]:
+        for name in parameters:
+            if _SECRET_NAME.search(name):
+                raise ValueError(f"{name[:40]} holds a secret (name its file: bearerTokenFile)")
+        return parameters
+
+
+SourceSection: TypeAlias = Annotated[ScrapeSource | PrometheusSource, Field(discriminator="type")]
+
+
+class WatchSection(Section):
+    """A workload that something else scales: watched and advised on, without a trigger."""
+
+    namespace: str = Field(min_length=1, max_length=63)
+    name: str = Field(min_length=1, max_length=253)
+    metadata: Mapping[str, object] = Field(default_factory=dict)
+
+
+class FileSection(Section):
+    """The whole file."""
+
+    grpc: GrpcSection = GrpcSection()
+    http: HttpSection = HttpSection()
+    log: LogSection = LogSection()
+    cluster: Path | None = None
+    sources: Mapping[str, SourceSection] = Field(default_factory=dict)
+    profiles: Mapping[str, Mapping[str, object]] = Field(default_factory=dict)
+    watch: tuple[WatchSection, ...] = ()
+
+    @field_validator("cluster", mode="before")
+    @classmethod
+    def _none(cls, value: object) -> object:
+        return None if value == "none" else value
