@@ -26,10 +26,22 @@ class DecodeBatch:
     `step` counts engine steps, `size` requests, `context` the tokens that they hold in the cache.
     """
 
-    __slots__ = ("_block_size", "_cost", "_finishes", "_residues", "context", "size", "step")
+    __slots__ = (
+        "_base",
+        "_block_size",
+        "_finishes",
+        "_per_context_token",
+        "_per_request",
+        "_residues",
+        "context",
+        "size",
+        "step",
+    )
 
     def __init__(self, cost: StepCost, block_size: int) -> None:
-        self._cost = cost
+        self._base = cost.base
+        self._per_request = cost.per_token + cost.per_sequence
+        self._per_context_token = cost.per_context_token
         self._block_size = block_size
         self._residues = [0] * block_size
         self._finishes: list[tuple[int, int, Request]] = []
@@ -90,6 +102,8 @@ class DecodeBatch:
 
     def blocks_in(self, steps: int) -> int:
         """Return how many new blocks the next `steps` steps take."""
+        if steps == 1:
+            return self._residues[self.step % self._block_size]
         rounds, rest = divmod(steps, self._block_size)
         taken = rounds * self.size
         if rest:
@@ -116,11 +130,12 @@ class DecodeBatch:
 
     def step_time(self) -> Seconds:
         """Return the duration of the next step when nothing but decoding happens in it."""
-        return self._cost.of(self.size, self.size, self.context)
+        size = self.size
+        return self._base + self._per_request * size + self._per_context_token * self.context
 
     def rise(self) -> Seconds:
         """Return by how much each step is longer than the one before: the context grows."""
-        return self._cost.per_context_token * self.size
+        return self._per_context_token * self.size
 
     def duration(self, steps: int) -> Seconds:
         """Return how long the next `steps` steps take."""
@@ -129,24 +144,22 @@ class DecodeBatch:
     def steps_ended_by(self, span: Seconds) -> int:
         """Return how many whole steps end within `span` seconds from now."""
         span += ROUNDING
-        guess = self._steps_near(span)
-        while self.duration(guess + 1) <= span:
-            guess += 1
-        while guess > 0 and self.duration(guess) > span:
-            guess -= 1
-        return guess
+        if span <= 0:
+            return 0
+        first, half = self.step_time(), self.rise() / 2
+        slope = first - half
+        # The root of half·n² + slope·n = span, then the whole number that rounding may have missed.
+        steps = int(2 * span / (slope + math.sqrt(slope * slope + 4 * half * span)))
+        while (steps + 1) * (slope + half * (steps + 1)) <= span:
+            steps += 1
+        while steps > 0 and steps * (slope + half * steps) > span:
+            steps -= 1
+        return steps
 
     def steps_until(self, span: Seconds) -> int:
         """Return the fewest steps (at least one) that take `span` seconds or more."""
         steps = self.steps_ended_by(span)
         return steps if steps > 0 and self.duration(steps) >= span - ROUNDING else steps + 1
-
-    def _steps_near(self, span: Seconds) -> int:
-        if span <= 0:
-            return 0
-        half = self.rise() / 2
-        slope = self.step_time() - half
-        return int(2 * span / (slope + math.sqrt(slope * slope + 4 * half * span)))
 
     def advance(self, steps: int) -> None:
         """Give every request that decodes `steps` more tokens."""

@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable
 
 from scaler.core.units import Seconds
+from scaler.simulation.batch import ROUNDING
 from scaler.simulation.counters import Counters
 from scaler.simulation.requests import Ending, Request
 from scaler.simulation.running import RunningSet
@@ -49,6 +50,8 @@ class Engine:
         """The end of the last step; the step under way, if any, began here."""
         self.running = 0
         self.waiting = 0
+        self.in_flight = 0
+        """The requests that are with the engine at this instant: running, waiting or just sent."""
         self.busy_since: Seconds | None = None
         """Since when, without a pause, the engine has had a request."""
         self._on_end = on_end
@@ -74,11 +77,6 @@ class Engine:
     def blocks_free(self) -> int:
         """Return the free KV blocks at this instant; the gauge follows at the step's end."""
         return self._running.free
-
-    @property
-    def in_flight(self) -> int:
-        """Return the requests that are with the engine: running, waiting or just sent."""
-        return len(self._running) + len(self._line)
 
     @property
     def stopping(self) -> bool:
@@ -112,12 +110,11 @@ class Engine:
             self.advance(at)
             if len(self._line) >= self.shape.max_queued:
                 self.counters.rejections += 1
-                self._end(request, Ending.REJECTED, at)
-                return False
+                return self._refuse(request, at)
         if request.prompt >= self.shape.max_model_len or self.stopping:
-            self._end(request, Ending.REJECTED, at)
-            return False
+            return self._refuse(request, at)
         request.output = min(request.output, self.shape.max_model_len - request.prompt)
+        self.in_flight += 1
         self._line.send(request)
         self._deadlines.watch(request)
         if self.busy_since is None:
@@ -146,8 +143,20 @@ class Engine:
 
     def advance(self, until: Seconds) -> None:
         """Make every step that ends at or before `until`."""
+        self._run(until, to_the_end=True)
+
+    def catch_up(self, until: Seconds) -> None:
+        """Let every first token and end happen that falls at or before `until`.
+
+        Cheaper than `advance`: steps since the last event may be left for later, so that the
+        gauges are those of an earlier step.
+        """
+        if self.quiet_until() <= until:
+            self._run(until, to_the_end=False)
+
+    def _run(self, until: Seconds, *, to_the_end: bool) -> None:
         limit = min(until, self._stops_at, self._frozen_at)
-        while self._proceed(limit):
+        while self._proceed(limit, to_the_end=to_the_end):
             pass
         self._quiet_until = None
         if until >= self._frozen_at:
@@ -157,7 +166,7 @@ class Engine:
 
     # --- steps -------------------------------------------------------------------------------
 
-    def _proceed(self, limit: Seconds) -> bool:
+    def _proceed(self, limit: Seconds, *, to_the_end: bool) -> bool:
         """Do the next thing if it ends by `limit`; say whether anything was done."""
         if self._step_ends is not None:
             if self._step_ends > limit:
@@ -174,7 +183,7 @@ class Engine:
             self._begin_step()
             return True
         if self._running:
-            return self._decode(limit)
+            return self._decode(limit, to_the_end=to_the_end)
         return self._line.next_arrival() <= limit
 
     def _admissible(self) -> bool:
@@ -188,16 +197,14 @@ class Engine:
             return True
         return self._admissible()
 
-    def _decode(self, limit: Seconds) -> bool:
-        """Make a run of decoding steps, up to the next event or the last step that ends in time."""
+    def _decode(self, limit: Seconds, *, to_the_end: bool) -> bool:
+        """Make the decoding steps up to the next event, or as many of them as end by `limit`."""
         batch = self._running.batch
-        steps = min(batch.steps_to_finish(), batch.steps_ended_by(limit - self.now))
-        wake = self._next_wake()
-        if wake < limit and steps > 1:
-            steps = min(steps, batch.steps_until(wake - self.now))
-        steps = batch.steps_within(self._running.free, steps)
-        if steps < 1:
-            return False
+        steps, span = self._steps_to_event(), limit - self.now
+        if batch.duration(steps) > span + ROUNDING:
+            steps = batch.steps_ended_by(span) if to_the_end else 0
+            if steps < 1:
+                return False
         took, first, rise = batch.duration(steps), batch.step_time(), batch.rise()
         self.counters.itl.observe_ramp(first, rise, steps, batch.size)
         self.counters.generation_tokens += steps * batch.size
@@ -206,6 +213,16 @@ class Engine:
         self.now += took
         self._settle(last_step_began=self.now - (first + rise * (steps - 1)))
         return True
+
+    def _steps_to_event(self) -> int:
+        """Return how many steps may be made at once: until one ends, or blocks do, or a wake."""
+        batch = self._running.batch
+        steps = batch.steps_to_finish()
+        wake = self._next_wake()
+        if wake < math.inf:
+            # What comes from outside is taken in when the step under way ends.
+            steps = min(steps, batch.steps_until(wake - self.now))
+        return batch.steps_within(self._running.free, steps)
 
     def _next_wake(self) -> Seconds:
         """Return when something from outside may change the batch: somebody comes or leaves."""
@@ -223,13 +240,8 @@ class Engine:
             return self.now
         if not self._running:
             return min(self._line.next_arrival(), self._stops_at)
-        batch = self._running.batch
-        steps = batch.steps_within(self._running.free, batch.steps_to_finish())
-        wake = self._next_wake()
-        if wake < math.inf:
-            # What comes from outside is taken in when the step under way ends.
-            steps = min(steps, batch.steps_until(wake - self.now))
-        return min(self.now + batch.duration(steps), self._stops_at)
+        event = self.now + self._running.batch.duration(self._steps_to_event())
+        return min(event, self._stops_at)
 
     def _begin_step(self) -> None:
         """Schedule one step as vLLM does, and set when it ends."""
@@ -352,7 +364,14 @@ class Engine:
         self.counters.e2e.observe(self.now - request.submitted)
         self._end(request, Ending.SERVED, self.now)
 
+    def _refuse(self, request: Request, at: Seconds) -> bool:
+        request.end(Ending.REJECTED, at)
+        if self._on_end is not None:
+            self._on_end(request)
+        return False
+
     def _end(self, request: Request, ending: Ending, at: Seconds) -> None:
+        self.in_flight -= 1
         request.end(ending, at)
         if self._on_end is not None:
             self._on_end(request)

@@ -191,8 +191,7 @@ class Fleet:
         for request in self.gateway.forsake(at):
             self._ended(request)
         for replica in self._serving:
-            if replica.engine.quiet_until() <= at:
-                replica.engine.advance(at)
+            replica.engine.catch_up(at)
         self._release(self.gateway, at)
 
     def _release(self, gateway: Gateway, at: Seconds) -> None:
@@ -206,8 +205,7 @@ class Fleet:
         if gateway.per_replica is None:
             return self._serving
         for replica in self._serving:
-            if replica.engine.quiet_until() <= at:
-                replica.engine.advance(at)
+            replica.engine.catch_up(at)
         return [r for r in self._serving if gateway.has_room_at(r.engine.in_flight)]
 
     def _arrive(self, request: Request, at: Seconds) -> None:

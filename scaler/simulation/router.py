@@ -45,8 +45,7 @@ class LeastLoaded:
         for offset in range(count):
             replica = replicas[(first + offset) % count]
             engine = replica.engine
-            if engine.quiet_until() <= at:
-                engine.advance(at)
+            engine.catch_up(at)
             load = engine.in_flight
             if least < 0 or load < least:
                 best, least = replica, load

@@ -43,6 +43,7 @@ def requests_of(drawn: list[tuple[int, int, int]]) -> list[Request]:
     seqs=st.integers(1, 12),
     budget=st.sampled_from([12, 64, 2048]),
     pace=st.sampled_from([0.05, 1.7, 1e9]),
+    lazily=st.booleans(),
 )
 def test_jumping_from_event_to_event_gives_the_times_of_single_steps(
     drawn: list[tuple[int, int, int]],
@@ -51,6 +52,7 @@ def test_jumping_from_event_to_event_gives_the_times_of_single_steps(
     seqs: int,
     budget: int,
     pace: float,
+    lazily: bool,  # noqa: FBT001
 ) -> None:
     """First tokens, ends and preemptions agree with the plain engine, however time is cut up."""
     shape = EngineShape(
@@ -71,7 +73,7 @@ def test_jumping_from_event_to_event_gives_the_times_of_single_steps(
     now = 0.0
     while engine.in_flight:
         now += pace
-        engine.advance(now)
+        (engine.catch_up if lazily else engine.advance)(now)
     assert len(ended) == len(requests)
     assert engine.blocks_free == shape.blocks
     assert sum(r.preempted for r in requests) == engine.counters.preemptions == plain.preemptions
