@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.core.quantile import percentile
+from scaler.core.sample import take_sample
 from scaler.simulation.errors import ShapeInvalid
 from scaler.simulation.fleet import Census, Fleet
 from scaler.simulation.gateway import Gateway
@@ -261,6 +262,17 @@ def test_busy_for_says_how_long_a_replica_has_had_work() -> None:
     assert fleet.reading(150.0).replicas[0].busy_for == 120.0
     fleet.advance(3000.0)
     assert fleet.reading(3015.0).replicas[0].busy_for == 0.0
+
+
+def test_a_frozen_replica_reads_as_stalled_once_the_window_has_passed() -> None:
+    """Requests that run without a token for two minutes: not serving, and not idle."""
+    fleet = Fleet(SHAPE, arrivals=steady(300, every=1.0), replicas=2)
+    fleet.advance(60.0)
+    fleet.replicas[0].engine.freeze(60.0)
+    samples = [take_sample(fleet.reading(tick * 15.0)) for tick in range(1, 16)]
+    assert [sample.stalled for sample in samples[:8]] == [0] * 8
+    assert samples[-1].stalled == 1
+    assert samples[-1].serving == 1
 
 
 def test_a_reading_shows_draining_replicas_only_when_asked() -> None:
