@@ -1,0 +1,47 @@
+"""Applies label matchers as Prometheus does: an absent label is empty, regexes are RE2, anchored.
+
+RE2 takes time linear in the text, so that no pattern of a trigger can hang the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import re2  # type: ignore[import-untyped]
+
+from scaler.config import regex
+from scaler.control.ports import SelectionInvalid
+from scaler.core.workload import Matcher, MatchOp
+
+Accepts = Callable[[str], bool]
+"""Says whether a label's value (empty where the label is absent) is meant."""
+
+
+def compiled(matcher: Matcher) -> Accepts:
+    """Make a matcher ready for many values. Raises SelectionInvalid."""
+    wanted = matcher.value
+    if matcher.op is MatchOp.EQUAL:
+        return lambda value: value == wanted
+    if matcher.op is MatchOp.NOT_EQUAL:
+        return lambda value: value != wanted
+    pattern = _pattern(matcher)
+    if matcher.op is MatchOp.REGEX:
+        return lambda value: pattern.fullmatch(value) is not None
+    return lambda value: pattern.fullmatch(value) is None
+
+
+def compiled_all(matchers: Collection[Matcher]) -> tuple[tuple[str, Accepts], ...]:
+    """Make matchers ready, each with its label. Raises SelectionInvalid."""
+    return tuple((matcher.label, compiled(matcher)) for matcher in matchers)
+
+
+def _pattern(matcher: Matcher) -> re2._Regexp:
+    fault = regex.fault_of(matcher.value)
+    if fault is not None:
+        raise SelectionInvalid(
+            f"selector {matcher} holds an invalid regular expression: {fault}; use RE2"
+        )
+    options = re2.Options()
+    options.log_errors = False
+    options.dot_nl = True  # as Prometheus: a label's value may hold a line feed
+    return re2.compile(matcher.value, options)
