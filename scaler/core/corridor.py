@@ -62,6 +62,11 @@ def round_up(replicas: float) -> float:
     return replicas if math.isinf(replicas) else float(math.ceil(replicas - _ROUNDING))
 
 
+def widest_out_span(span: Seconds) -> Seconds:
+    """Return how far back a scale-out window of this span may stretch in search of scrapes."""
+    return _WIDEST_STRETCH * span + _SCRAPES_LEAST * TICK
+
+
 def corridor(
     samples: Sequence[Sample],
     needs: Sequence[Need],
@@ -105,7 +110,7 @@ def _out_window(
     an overload that lasts.
     """
     first = bisect_right(samples, now - span, hi=last, key=_at)
-    widest = bisect_right(samples, now - _WIDEST_STRETCH * span - _SCRAPES_LEAST * TICK, key=_at)
+    widest = bisect_right(samples, now - widest_out_span(span), key=_at)
     while first > widest and _scrapes(samples[first:last]) < _SCRAPES_LEAST:
         first -= 1
         span = max(span, now - samples[first].at + TICK)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 from scaler.core.context import look_back, trend_span
+from scaler.core.corridor import widest_out_span
 from scaler.core.decision import scale_in_span
 from scaler.core.learned import RECENT, REMEMBERED, Learned, Minutes, carried, learn
 from scaler.core.need import UNKNOWN, Need, need_of
@@ -89,9 +90,13 @@ class History:
 
 
 def span_needed(policy: Policy, learned: Learned) -> Seconds:
-    """Return how far back fine samples are needed for this policy's windows and their contexts."""
-    windows = scale_in_span(policy, learned) + trend_span(learned.lead_time)
-    return max(RECENT, windows + _MARGIN)
+    """Return how far back fine samples are needed: for windows, their contexts and silence."""
+    windows = _windows(policy, learned) + trend_span(learned.lead_time)
+    return max(RECENT, windows + _MARGIN, policy.hold_for + _MARGIN)
+
+
+def _windows(policy: Policy, learned: Learned) -> Seconds:
+    return max(scale_in_span(policy, learned), widest_out_span(policy.scale_out_window))
 
 
 class Judgement:
@@ -121,7 +126,7 @@ class Judgement:
         samples = history.samples
         if basis != self._basis:
             # Needs older than the windows are asked by nobody; their context is not kept either.
-            oldest = now - scale_in_span(policy, self.learned) - TICK
+            oldest = now - _windows(policy, self.learned) - TICK
             first = bisect_left(samples, oldest, key=_at)
             self.needs = [UNKNOWN] * first
             self._basis = basis

@@ -173,7 +173,7 @@ def same(one: float, other: float) -> bool:
 def test_a_larger_fleet_with_as_much_more_load_scales_the_corridor(
     world: World, factor: int
 ) -> None:
-    """Before rounding and bounds, k times the fleet under k times the load has k times both lines."""
+    """Before rounding and bounds, k times fleet and load have k times the floor and ceiling."""
     policy, learned = world.policy, world.learned
     known = [
         replace(s, ttft=s.ttft and replace(s.ttft, observations=max(20.0, s.ttft.observations)))
