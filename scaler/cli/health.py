@@ -10,7 +10,9 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command("health")
-@click.option("--grpc", "address", metavar="HOST:PORT", default="127.0.0.1:6000", show_default=True)
+@click.option(
+    "--grpc", "address", metavar="HOST:PORT", default="127.0.0.1:50051", show_default=True
+)
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=3.0, show_default=True)
 @click.option("--ca-cert", type=_FILE, help="CA of the server's certificate: ask over TLS.")
 @click.option("--client-cert", type=_FILE, help="Certificate to show (mutual TLS).")

@@ -85,7 +85,7 @@ def test_an_unknown_command_is_a_usage_error() -> None:
     assert "No such command" in result.output
 
 
-@pytest.mark.parametrize("command", ["", "explain", "health"])
+@pytest.mark.parametrize("command", ["", "check", "explain", "health"])
 def test_help_loads_no_heavy_library(command: str) -> None:
     """Commands are imported when they run, and big libraries when they are needed."""
     heavy = {"grpc", "aiohttp", "kubernetes", "prometheus_api_client", "prometheus_client"}
