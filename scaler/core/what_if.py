@@ -230,16 +230,20 @@ def _release(row: RowNeed, policy: Policy, sample: Sample, learned: Learned, wan
 
 
 def _release_of_concurrency(policy: Policy, sample: Sample, learned: Learned, wanted: int) -> str:
-    places = steadily(
-        replace(sample, running=1.0, waiting=0.0),
-        replace(policy, signals=frozenset({Signal.WAITING})),
-        learned,
-    )
-    row = next((r for r in places.rows if r.row is Row.CONCURRENCY), None)
-    if row is None or math.isinf(row.high) or row.high <= 0:
+    alone = replace(policy, signals=frozenset({Signal.WAITING}))
+
+    def enough(running: float) -> bool:
+        changed = replace(sample, running=running, waiting=0.0, queued=0)
+        rows = steadily(changed, alone, learned).rows
+        return all(round_up(row.high) <= wanted for row in rows if row.row is Row.CONCURRENCY)
+
+    low, high = 0.0, sample.serving * _MOST_PER_REPLICA
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    if low < 1.0:
         return (
             "nothing running, or a fleet that has learned how many requests a replica carries "
             "(concurrencyPerReplica says it at once)"
         )
-    most = wanted / row.high
-    return f"at most {number(most)} running requests in all (now {number(sample.running)})"
+    return f"at most {number(low)} running requests in all (now {number(sample.running)})"

@@ -71,6 +71,7 @@ class Fleet:
         replicas = self.count_at(at)
         demand = 8 if 300 <= at - NOON < 1200 else 2
         waiting = 12.0 * max(0, demand - replicas) / replicas
+        running = min(32.0, 24.0 * demand / replicas)
         slow = 0.0 if waiting else 100.0
         return Reading(
             at=at,
@@ -78,11 +79,11 @@ class Fleet:
             replicas=tuple(
                 ReplicaReading(
                     name=f"chat-{index}",
-                    running=min(32.0, 24.0 * demand / replicas),
+                    running=running,
                     waiting=waiting,
                     kv_cache=min(0.95, 0.5 * demand / replicas),
                     first_token_rate=2.0,
-                    token_rate=400.0,
+                    token_rate=20.0 * running,
                 )
                 for index in range(replicas)
             ),
@@ -191,4 +192,4 @@ async def test_two_scalers_never_disagree_and_neither_does_a_restarted_one() -> 
             highest = max(highest, int(answer))
             fleet.counts[clock.at + 1] = int(answer)
     assert highest >= 6
-    assert fleet.count_at(10 * NOON) <= 3
+    assert fleet.count_at(10 * NOON) <= 4
