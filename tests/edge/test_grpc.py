@@ -294,3 +294,16 @@ async def test_two_scalers_take_turns_and_agree() -> None:
 def _calls(world: World) -> float:
     samples = [s for m in world.measures.calls.collect() for s in m.samples]
     return sum(s.value for s in samples if s.name.endswith("_count"))
+
+
+@pytest.mark.parametrize(
+    "key", ["waitingHighFromEnv", "selectorFromEnv", "tokenFromEnv", "activationQueryFromEnv"]
+)
+async def test_what_comes_from_the_environment_is_not_repeated(key: str) -> None:
+    """KEDA sends the value of a variable, which may be a secret: no message holds it."""
+    ref = scaled_object(metadata={"modelName": "llama", key: f'("{CANARY}'})
+    async with served(World()) as keda:
+        code, message = await refused(keda, "GetMetrics", ref)
+    assert code == "INVALID_ARGUMENT"
+    assert key.removesuffix("FromEnv") in message
+    assert CANARY not in message
