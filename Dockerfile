@@ -28,10 +28,10 @@ ENV PATH=/opt/scaler/bin:$PATH \
 
 # A number, so that Kubernetes can verify runAsNonRoot.
 USER 65532:65532
-EXPOSE 6000 8080
+EXPOSE 50051 8080
 
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
-    CMD ["scaler", "health", "--grpc", "127.0.0.1:6000"]
+    CMD ["scaler", "health", "--grpc", "127.0.0.1:50051"]
 
 ENTRYPOINT ["scaler"]
-CMD ["serve", "--grpc-listen", "0.0.0.0:6000", "--http-listen", "0.0.0.0:8080"]
+CMD ["serve", "--grpc-listen", "0.0.0.0:50051", "--http-listen", "0.0.0.0:8080"]

@@ -60,6 +60,11 @@ class Board:
         """Return the newest snapshot; it never changes, the next one replaces it."""
         return self._snapshot
 
+    @property
+    def watchers(self) -> int:
+        """Count those who wait for a change."""
+        return sum(len(waiting) for waiting in self._watchers.values())
+
     def post(
         self, at: Seconds, postings: Mapping[WorkloadKey, Posting], gone: frozenset[WorkloadKey]
     ) -> None:

@@ -15,7 +15,7 @@ from scaler.control.ports import Cluster, Source, SourceError, SourceUnreachable
 from scaler.control.registry import Entry, Registry
 from scaler.core.decision import Decision, decide, with_notes
 from scaler.core.history import History, Judgement, span_needed
-from scaler.core.learned import MINUTE, REMEMBERED
+from scaler.core.minutes import MINUTE, REMEMBERED
 from scaler.core.reading import Reading
 from scaler.core.reasons import Reason
 from scaler.core.sample import take_sample
@@ -60,26 +60,28 @@ class Follower:
 
     async def tick(self, at: Seconds) -> None:
         """Sample, decide and post at the tick `at`. Troubles are noted, never raised."""
-        entries = self._entries()
-        self._drop_unused(entries)
-        await self._sample({selection for _, selection in entries}, at)
+        self._drop_unused(self._entries())
+        known = [(entry, s) for entry, s in self._entries() if self._is_posted(entry)]
+        await self._sample({selection for _, selection in known}, at)
         await self._mend(at)
-        await self._decide(entries, at)
+        self._forget_old(at)
+        await self._decide(known, at)
         self.stats.ticks += 1
         self.stats.last_tick = at
+        # Reading history back takes a while, and those that are known need not wait for it.
+        await self.admit(at)
 
     async def admit(self, at: Seconds) -> None:
-        """Take in workloads that are new since the last tick: history first, then an answer."""
+        """Take in what is new or edited since it was last posted: history first, then an answer."""
         entries = [(entry, s) for entry, s in self._entries() if not self._is_posted(entry)]
         limit = asyncio.Semaphore(_RECALLS_AT_ONCE)
-        fresh = {selection for _, selection in entries if selection not in self._histories}
 
         async def recall(entry: Entry, selection: Selection) -> None:
             async with limit:
                 await self._recall_windows(entry, selection, at)
 
         await asyncio.gather(*(recall(entry, selection) for entry, selection in entries))
-        await self._sample(fresh, at)
+        await self._sample({s for _, s in entries if not self._is_sampled(s, at)}, at)
         await self._decide(entries, at)
 
     async def review(self, at: Seconds) -> None:
@@ -132,6 +134,11 @@ class Follower:
         asked = (entry.resolved.policy, entry.resolved.selection)
         return (posting.policy, posting.selection) == asked and posting.fault == entry.fault
 
+    def _is_sampled(self, selection: Selection, at: Seconds) -> bool:
+        history = self._histories.get(selection)
+        newest = history.newest if history is not None else None
+        return newest is not None and newest.at == at
+
     def _drop_unused(self, entries: Iterable[tuple[Entry, Selection]]) -> None:
         kept = list(entries)
         selections = {selection for _, selection in kept}
@@ -140,12 +147,28 @@ class Follower:
         self._troubles = {s: t for s, t in self._troubles.items() if s in selections}
         self._judgements = {k: j for k, j in self._judgements.items() if k in keys}
 
+    def _forget_old(self, at: Seconds) -> None:
+        """Drop the samples that no workload of a selection needs any more."""
+        spans: dict[Selection, Seconds] = {}
+        for entry, selection in self._entries():
+            if entry.resolved is not None:
+                span = span_needed(entry.resolved.policy, self._judgement(entry.key).learned)
+                spans[selection] = max(span, spans.get(selection, 0.0))
+        for selection, span in spans.items():
+            self._history(selection).forget(at, span)
+
+    def _history(self, selection: Selection) -> History:
+        return self._histories.setdefault(selection, History())
+
+    def _judgement(self, key: WorkloadKey) -> Judgement:
+        return self._judgements.setdefault(key, Judgement())
+
     async def _sample(self, selections: Collection[Selection], at: Seconds) -> None:
         if not selections:
             return
         heard = 0
         for selection, reading in (await self._read(selections, at)).items():
-            history = self._histories.setdefault(selection, History())
+            history = self._history(selection)
             if isinstance(reading, SourceError):
                 self._troubles[selection] = str(reading)
                 if history.missed_from is None:
@@ -181,10 +204,10 @@ class Follower:
         """Read back the windows' samples, unless they are known already."""
         if entry.resolved is None:
             return
-        history = self._histories.setdefault(selection, History())
-        judgement = self._judgements.setdefault(entry.key, Judgement())
+        history = self._history(selection)
+        judgement = self._judgement(entry.key)
         start = tick_at(at - span_needed(entry.resolved.policy, judgement.learned))
-        end = at if history.known_from is None else history.known_from - TICK
+        end = (at if history.known_from is None else history.known_from) - TICK
         if start > end:
             return
         first_time = history.known_from is None
@@ -237,14 +260,13 @@ class Follower:
         if entry.resolved is None:
             return None
         policy = entry.resolved.policy
-        history = self._histories.setdefault(selection, History())
-        judgement = self._judgements.setdefault(entry.key, Judgement())
+        history = self._history(selection)
+        judgement = self._judgement(entry.key)
         judgement.update(policy, history, at)
-        history.forget(at, span_needed(policy, judgement.learned))
         decision = decide(
             policy,
             history.samples,
-            judgement.needs[: len(history.samples)],
+            judgement.needs,
             scale=self._scale(entry, selection),
             learned=judgement.learned,
             now=at,
@@ -267,7 +289,7 @@ class Follower:
         """Return the count: the cluster's, or without a cluster what the source knows of."""
         if self._cluster is not None:
             return self._cluster.scale(entry.key.namespace, entry.key.name)
-        judgement = self._judgements.setdefault(entry.key, Judgement())
+        judgement = self._judgement(entry.key)
         history = self._histories.get(selection)
         newest = history.newest if history is not None else None
         if newest is not None and newest.reporting + newest.unseen > 0:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from scaler.config.trigger import Resolved, Trigger, TriggerUnresolved, parse_trigger
 from scaler.core.units import Seconds
@@ -33,7 +33,8 @@ class Entry:
     asked_at: Seconds
     resolved: Resolved | None = None
     fault: str | None = None
-    streams: int = field(default=0)
+    streams: int = 0
+    watched: bool = False
 
 
 class Registry:
@@ -91,6 +92,21 @@ class Registry:
         entry.asked_at = now
         return entry
 
+    def watch(self, triggers: Iterable[Trigger]) -> None:
+        """Keep exactly these workloads without anybody asking for them, besides those asked for."""
+        wanted = {trigger.key: trigger for trigger in triggers}
+        now = self._now()
+        for entry in self._entries.values():
+            entry.watched = entry.key in wanted
+        for key, trigger in wanted.items():
+            if key not in self._entries:
+                entry = Entry(
+                    key=key, trigger=trigger, registered_at=now, asked_at=now, watched=True
+                )
+                self._entries[key] = entry
+                self._fill(entry)
+        self._notify()
+
     def reload(self, resolve: Callable[[Trigger], Resolved]) -> None:
         """Resolve every trigger anew; where that fails, what was valid stays."""
         self._resolve = resolve
@@ -99,11 +115,14 @@ class Registry:
         self._notify()
 
     def forget_idle(self, now: Seconds) -> frozenset[WorkloadKey]:
-        """Forget the workloads that nobody asks for and return them; an open stream is asking."""
+        """Forget the workloads that nobody asks for and return them.
+
+        An open stream is asking, and what the server's configuration watches stays.
+        """
         idle = [
             key
             for key, entry in self._entries.items()
-            if not entry.streams and now - entry.asked_at > FORGOTTEN_AFTER
+            if not (entry.streams or entry.watched) and now - entry.asked_at > FORGOTTEN_AFTER
         ]
         for key in idle:
             del self._entries[key]

@@ -9,7 +9,8 @@ from operator import attrgetter
 from scaler.core.context import look_back, trend_span
 from scaler.core.corridor import widest_out_span
 from scaler.core.decision import scale_in_span
-from scaler.core.learned import RECENT, REMEMBERED, Learned, Minutes, carried, learn
+from scaler.core.learned import Learned, Standing, learn, standing
+from scaler.core.minutes import RECENT, REMEMBERED, Minutes
 from scaler.core.need import UNKNOWN, Need, need_of
 from scaler.core.policy import Policy
 from scaler.core.sample import Sample
@@ -108,7 +109,7 @@ class Judgement:
         self.learned = Learned()
         self.current: int | None = None
         self.contested_since: Seconds | None = None
-        self._held: float | None = None
+        self._held = Standing()
         self._held_basis: tuple[Policy, int, int, Seconds] | None = None
         self._basis: tuple[Policy, Learned, int] | None = None
 
@@ -120,7 +121,7 @@ class Judgement:
         known_to = minutes.at[-1] if minutes.at else 0.0
         held_basis = (policy, history.version, len(minutes), known_to)
         if held_basis != self._held_basis:
-            self._held, self._held_basis = carried(policy, minutes, now), held_basis
+            self._held, self._held_basis = standing(policy, minutes, known_to), held_basis
         self.learned = learn(policy, history.samples, minutes, now, self._held, lead_time)
         basis = (policy, self.learned, history.version)
         samples = history.samples

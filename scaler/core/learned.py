@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import math
-from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from scaler.core.minutes import MINUTE, RECENT, REMEMBERED, Minutes
 from scaler.core.policy import Policy
-from scaler.core.quantile import ENOUGH_OBSERVATIONS
 from scaler.core.sample import Sample
-from scaler.core.units import Seconds
-
-MINUTE: Seconds = 60.0
-"""What lies further back than `RECENT` is remembered at this step, aligned to the epoch."""
-
-RECENT: Seconds = 1800.0
-"""Samples as young as this are learned from one by one."""
-
-REMEMBERED: Seconds = 86_400.0
-"""How far back anything is learned from."""
+from scaler.core.slowdown import slowdown
+from scaler.core.units import TICK, Seconds
 
 DEFAULT_LEAD_TIME: Seconds = 180.0
 LONGEST_LEAD_TIME: Seconds = 900.0
 
 _SATURATED_NEWEST, _SATURATED_LEAST = 40, 8
+_TICKS_OF_A_MINUTE = int(MINUTE // TICK)
+_LASTING_QUEUE = 1.0
 _HELD_MINUTES = 3
 _SMALLER_FLEET, _NO_WORSE, _CURE_SPAN = 0.8, 1.1, 7200.0
 
@@ -37,69 +30,29 @@ class Learned:
 
     `saturation` is how many requests a full replica runs at once, `carried` the most that a
     replica has run while the fleet was calm (requests per replica); None while unknown.
+    `slowdown` is by which share of its base a step slows for each request that a replica runs.
     `lead_time` is seconds from a replica's creation to serving. `prefill_bound` says that a
     clearly smaller fleet carried as many requests with a TTFT no worse: replicas do not cure it.
     """
 
     saturation: float | None = None
     carried: float | None = None
+    slowdown: float = 0.0
     lead_time: Seconds = DEFAULT_LEAD_TIME
     prefill_bound: bool = False
 
 
-class Minutes:
-    """A day of a workload, one row a minute, in columns: 56 bytes a row, not a sample's 600."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What the minutes alone teach (see `Learned`): it changes once a minute at most."""
 
-    __slots__ = ("at", "running", "saturated", "serving", "ttft", "ttft_lower", "waiting")
+    carried: float | None = None
+    slowdown: float = 0.0
 
-    def __init__(self) -> None:
-        """Start with nothing remembered."""
-        self.at = array("d")
-        self.serving = array("d")
-        self.running = array("d")
-        self.waiting = array("d")
-        self.saturated = array("d")
-        self.ttft = array("d")
-        self.ttft_lower = array("d")
 
-    def __len__(self) -> int:
-        """Count the rows."""
-        return len(self.at)
-
-    def keep(self, sample: Sample) -> None:
-        """Remember a sample that lies on the minute grid and is younger than all before it.
-
-        A fleet that is only half seen teaches nothing: its row says that nobody served.
-        """
-        if sample.at % MINUTE or (self.at and sample.at <= self.at[-1]):
-            return
-        seen = sample.unseen == 0
-        few = sample.ttft is None or sample.ttft.observations < ENOUGH_OBSERVATIONS
-        enough = None if few else sample.ttft
-        self.at.append(sample.at)
-        self.serving.append(sample.serving if seen else 0)
-        self.running.append(sample.running)
-        self.waiting.append(sample.waiting)
-        self.saturated.append(math.nan if sample.saturated is None else sample.saturated)
-        self.ttft.append(math.nan if enough is None else enough.value)
-        self.ttft_lower.append(math.nan if enough is None else enough.lower)
-
-    def merge(self, known: Minutes, samples: Mapping[Seconds, Sample]) -> None:
-        """Fill an empty memory from rows that are known and samples by time; known rows win."""
-        places = {at: index for index, at in enumerate(known.at)}
-        for at in sorted({*places, *(at for at in samples if at % MINUTE == 0)}):
-            if at in places:
-                for name in self.__slots__:
-                    getattr(self, name).append(getattr(known, name)[places[at]])
-            else:
-                self.keep(samples[at])
-
-    def forget(self, before: Seconds) -> None:
-        """Drop the rows older than `before`."""
-        count = bisect_left(self.at, before)
-        if count:
-            for name in self.__slots__:
-                del getattr(self, name)[:count]
+def standing(policy: Policy, minutes: Minutes, now: Seconds) -> Standing:
+    """Learn from the minutes."""
+    return Standing(carried=carried(policy, minutes, now), slowdown=slowdown(minutes, now))
 
 
 def learn(
@@ -107,38 +60,67 @@ def learn(
     samples: Sequence[Sample],
     minutes: Minutes,
     now: Seconds,
-    held: float | None,
+    held: Standing,
     observed_lead_time: Seconds | None = None,
 ) -> Learned:
     """Learn from `samples` (ascending, the last `RECENT` seconds are used) and `minutes`.
 
-    `held` is what `carried` says of the minutes; it changes once a minute at most. What the policy
-    states is taken as stated. Whoever holds the same history learns the same.
+    `held` is what `standing` says of the minutes. What the policy states is taken as stated.
+    Whoever holds the same history learns the same.
     """
     lead_time = policy.lead_time or min(observed_lead_time or DEFAULT_LEAD_TIME, LONGEST_LEAD_TIME)
     return Learned(
         saturation=policy.concurrency_per_replica or saturation(samples, minutes, now),
-        carried=held,
+        carried=held.carried,
+        slowdown=held.slowdown,
         lead_time=lead_time,
         prefill_bound=is_prefill_bound(samples[-1], minutes, now) if samples else False,
     )
 
 
 def saturation(samples: Sequence[Sample], minutes: Minutes, now: Seconds) -> float | None:
-    """Return the median running of replicas with a queue, over the newest 40 looks (8 at least)."""
-    horizon = now - RECENT
-    newest = [
-        sample.saturated
-        for sample in reversed(samples)
-        if horizon < sample.at <= now and sample.saturated is not None and sample.saturated > 0
-    ][:_SATURATED_NEWEST]
-    first = bisect_left(minutes.at, now - REMEMBERED)
-    for index in range(bisect_right(minutes.at, horizon) - 1, first - 1, -1):
-        if len(newest) >= _SATURATED_NEWEST:
+    """Return the median running of replicas with a queue, over the newest 40 looks (8 at least).
+
+    A look counts where the queue lasts: more than one request a replica waits in it and in the look
+    before. On an engine that is not full a request waits for the step under way, and that queue
+    says nothing. A minute stands for its four ticks.
+    """
+    values: list[float] = []
+    for running, ticks in _looks(samples, minutes, now):
+        values += [running] * ticks
+        if len(values) >= _SATURATED_NEWEST:
             break
-        if minutes.saturated[index] > 0:
-            newest.append(minutes.saturated[index])
+    newest = values[:_SATURATED_NEWEST]
     return median(newest) if len(newest) >= _SATURATED_LEAST else None
+
+
+def _looks(
+    samples: Sequence[Sample], minutes: Minutes, now: Seconds
+) -> Iterator[tuple[float, int]]:
+    """Go back through the looks with a lasting queue: what was running, for how many ticks."""
+    horizon = now - RECENT
+    for index in range(len(samples) - 1, 0, -1):
+        newer, older = samples[index], samples[index - 1]
+        if newer.at <= horizon:
+            break
+        adjacent = newer.at <= now and older.at == newer.at - TICK
+        if adjacent and newer.saturated and _queued(older) and _queued(newer):
+            yield newer.saturated, 1
+    first = bisect_left(minutes.at, now - REMEMBERED)
+    for index in range(bisect_right(minutes.at, horizon) - 1, first, -1):
+        adjacent = minutes.at[index] - minutes.at[index - 1] == MINUTE
+        full = adjacent and minutes.saturated[index] > 0
+        if full and _was_queued(minutes, index - 1) and _was_queued(minutes, index):
+            yield minutes.saturated[index], _TICKS_OF_A_MINUTE
+
+
+def _queued(sample: Sample) -> bool:
+    return sample.waiting_per_replica > _LASTING_QUEUE
+
+
+def _was_queued(minutes: Minutes, index: int) -> bool:
+    serving = minutes.serving[index]
+    return serving > 0 and minutes.waiting[index] > _LASTING_QUEUE * serving
 
 
 def carried(policy: Policy, minutes: Minutes, now: Seconds) -> float | None:

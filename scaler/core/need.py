@@ -145,11 +145,18 @@ def _rejected(sample: Sample, policy: Policy, learned: Learned) -> tuple[float, 
 
 def _concurrency(sample: Sample, context: Context, policy: Policy, learned: Learned) -> RowNeed:
     ahead = sample.running + context.running_growth * learned.lead_time
+    each = sample.running / sample.serving
+
+    def fleet(target: float) -> float:
+        """Return how many replicas bring each of them to `target` requests."""
+        slower = (1 + learned.slowdown * target) / (1 + learned.slowdown * each)
+        return ahead / target * slower
+
     places: list[float] = []
     low = 0.0
     if learned.saturation is not None:
         wanted = learned.saturation * (1 - policy.headroom)
-        low = ahead / wanted
+        low = fleet(wanted)
         places.append(_FULL_SHARE * wanted)
     if learned.carried is not None:
         places.append(_CARRIED_MARGIN * learned.carried)
@@ -158,7 +165,7 @@ def _concurrency(sample: Sample, context: Context, policy: Policy, learned: Lear
         busy = sample.running > 0 or (sample.waiting > 0 and not context.complete)
         high = math.inf if busy else 0.0
     else:
-        high = ahead / min(places)
+        high = fleet(min(places))
     return RowNeed(row=Row.CONCURRENCY, low=low, high=max(low, high))
 
 

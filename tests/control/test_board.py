@@ -26,7 +26,7 @@ def posting(*, active: bool | None, key: WorkloadKey = KEY) -> Posting:
 async def watch(board: Board, seen: list[str]) -> None:
     """Note each activation, and the end."""
     async for _ in board.activations(KEY):
-        seen.append("active")
+        seen.extend(["active"])
     seen.append("end")
 
 
@@ -72,7 +72,7 @@ async def test_a_watcher_that_leaves_is_forgotten() -> None:
     await settle()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert not board._watchers
+    assert board.watchers == 0
 
 
 async def test_a_post_keeps_the_others() -> None:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from scaler.core.decision import Decision, decide
 from scaler.core.history import History, Judgement, span_needed
-from scaler.core.learned import REMEMBERED, Learned
+from scaler.core.learned import Learned
+from scaler.core.minutes import REMEMBERED
 from scaler.core.need import needs
 from scaler.core.policy import Policy, Signal
 from scaler.core.reasons import Reason

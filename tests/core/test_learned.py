@@ -11,16 +11,14 @@ import pytest
 from scaler.core.learned import (
     DEFAULT_LEAD_TIME,
     LONGEST_LEAD_TIME,
-    MINUTE,
-    RECENT,
-    REMEMBERED,
     Learned,
-    Minutes,
+    Standing,
     carried,
     is_prefill_bound,
     learn,
     saturation,
 )
+from scaler.core.minutes import MINUTE, RECENT, REMEMBERED, Minutes
 from scaler.core.policy import Policy
 from scaler.core.sample import Sample
 from scaler.core.units import TICK
@@ -38,9 +36,13 @@ def by_minute(*samples: Sample, end: float = NOW) -> Minutes:
 
 
 def looks(*values: float, end: float = NOW) -> list[Sample]:
-    """Return samples of a full fleet that ran so much a replica."""
-    samples = steady(FULL, len(values), end)
-    return [replace(s, saturated=value) for s, value in zip(samples, values, strict=True)]
+    """Return samples of a full fleet that ran so much a replica, after one with a queue only."""
+    samples = steady(FULL, len(values) + 1, end)
+    before = replace(samples[0], saturated=None)
+    return [
+        before,
+        *(replace(s, saturated=value) for s, value in zip(samples[1:], values, strict=True)),
+    ]
 
 
 # --- the memory -----------------------------------------------------------------------------------
@@ -137,17 +139,52 @@ def test_saturation_from_recent_samples(samples: list[Sample], found: float | No
     assert saturation(samples, Minutes(), NOW) == found
 
 
+@pytest.mark.parametrize(
+    ("waiting", "found"),
+    [
+        pytest.param([40.0] * 9, 32.0, id="a-queue-that-lasts"),
+        pytest.param([4.0] * 9, None, id="one-a-replica-waits-for-the-step-under-way"),
+        pytest.param([5.0, 0.0] * 20, None, id="a-queue-that-comes-and-goes"),
+        pytest.param([0.0] + [5.0] * 8, None, id="the-first-look-of-a-queue-does-not-count"),
+        pytest.param([0.0] + [5.0] * 9, 32.0, id="eight-after-the-first"),
+    ],
+)
+def test_only_a_queue_that_lasts_tells_what_is_full(
+    waiting: list[float], found: float | None
+) -> None:
+    """A request that waits for the step under way says nothing of an engine's limit."""
+    samples = [
+        replace(sample, waiting=value)
+        for sample, value in zip(steady(FULL, len(waiting), NOW), waiting, strict=True)
+    ]
+    assert saturation(samples, Minutes(), NOW) == found
+
+
+def test_a_gap_interrupts_a_queue() -> None:
+    """Two looks with a tick missing between them do not show a queue that lasts."""
+    samples = steady(FULL, 20, NOW)
+    assert saturation(samples[::2], Minutes(), NOW) is None
+
+
 def test_saturation_from_the_day() -> None:
-    """Before the last half hour one look a minute counts, back to one day."""
+    """Before the last half hour a minute stands for its four ticks, back to one day."""
     horizon = NOW - RECENT
-    minutes = by_minute(*[replace(FULL, saturated=10.0)] * 8, end=horizon)
+    minutes = by_minute(*[replace(FULL, saturated=10.0)] * 3, end=horizon)
     assert saturation([], minutes, NOW) == 10.0
     assert saturation([], minutes, NOW - MINUTE) is None
     assert saturation(looks(*[30.0] * 9), minutes, NOW) == 30.0
     assert saturation(looks(*[30.0] * 40), minutes, NOW) == 30.0
-    old = by_minute(*[FULL] * 8, end=NOW - REMEMBERED + 7 * MINUTE)
+    old = by_minute(*[FULL] * 3, end=NOW - REMEMBERED + 2 * MINUTE)
     assert saturation([], old, NOW) == 32.0
     assert saturation([], old, NOW + MINUTE) is None
+
+
+def test_minutes_that_are_not_adjacent_show_no_lasting_queue() -> None:
+    """A queue seen every other minute may have been two short ones."""
+    minutes = Minutes()
+    for back in range(20, 0, -2):
+        minutes.keep(stamped(FULL, NOW - RECENT - back * MINUTE))
+    assert saturation([], minutes, NOW) is None
 
 
 def test_a_recent_look_is_not_counted_twice() -> None:
@@ -274,7 +311,7 @@ def test_prefill_bound_looks_back_two_hours(ago: float, *, bound: bool) -> None:
 )
 def test_the_lead_time(stated: float | None, observed: float | None, lead_time: float) -> None:
     """What the policy states counts, then what was observed, then three minutes."""
-    found = learn(Policy(lead_time=stated), [], Minutes(), NOW, None, observed)
+    found = learn(Policy(lead_time=stated), [], Minutes(), NOW, Standing(), observed)
     assert found == Learned(lead_time=lead_time)
 
 
@@ -282,7 +319,7 @@ def test_the_lead_time(stated: float | None, observed: float | None, lead_time: 
 def test_a_stated_concurrency_overrides_the_learned_one(stated: float | None, found: float) -> None:
     """What the policy states as concurrencyPerReplica is taken as stated."""
     policy = Policy(concurrency_per_replica=stated)
-    assert learn(policy, looks(*[32.0] * 8), Minutes(), NOW, 7.0) == Learned(
+    assert learn(policy, looks(*[32.0] * 8), Minutes(), NOW, Standing(carried=7.0)) == Learned(
         saturation=found, carried=7.0
     )
 
@@ -290,5 +327,7 @@ def test_a_stated_concurrency_overrides_the_learned_one(stated: float | None, fo
 def test_the_newest_sample_tells_whether_the_fleet_is_prefill_bound() -> None:
     """learn() puts the parts together."""
     samples: Sequence[Sample] = [stamped(NEWEST, NOW)]
-    assert learn(Policy(), samples, by_minute(SMALLER, end=NOW - 600), NOW, None).prefill_bound
-    assert not learn(Policy(), [], by_minute(SMALLER, end=NOW - 600), NOW, None).prefill_bound
+    assert learn(
+        Policy(), samples, by_minute(SMALLER, end=NOW - 600), NOW, Standing()
+    ).prefill_bound
+    assert not learn(Policy(), [], by_minute(SMALLER, end=NOW - 600), NOW, Standing()).prefill_bound

@@ -61,7 +61,7 @@ class FakeSource:
         return [reading for reading in found if isinstance(reading, Reading)]
 
 
-def fleet_reading(
+def fleet_reading(  # noqa: PLR0913 - a reading has so many parts
     at: float,
     replicas: int = 4,
     *,
