@@ -24,6 +24,7 @@ from scaler.core.workload import Scale, Selection, WorkloadKey
 
 _READ_WITHIN: Seconds = 10.0
 _RECALLS_AT_ONCE = 4
+_ADMITTED_TOGETHER = 50
 _RECALL_CHUNK: Seconds = 6 * 3600.0
 _DECISIONS_BETWEEN_BREATHS = 25
 
@@ -68,12 +69,14 @@ class Follower:
         await self._decide(known, at)
         self.stats.ticks += 1
         self.stats.last_tick = at
-        # Reading history back takes a while, and those that are known need not wait for it.
-        await self.admit(at)
 
-    async def admit(self, at: Seconds) -> None:
-        """Take in what is new or edited since it was last posted: history first, then an answer."""
-        entries = [(entry, s) for entry, s in self._entries() if not self._is_posted(entry)]
+    async def admit(self, at: Seconds) -> bool:
+        """Take in what is new or edited since it was last posted: history first, then an answer.
+
+        Reading history back takes a while, so it is a batch at a time; returns whether any is left.
+        """
+        fresh = [(entry, s) for entry, s in self._entries() if not self._is_posted(entry)]
+        entries = fresh[:_ADMITTED_TOGETHER]
         limit = asyncio.Semaphore(_RECALLS_AT_ONCE)
 
         async def recall(entry: Entry, selection: Selection) -> None:
@@ -83,6 +86,7 @@ class Follower:
         await asyncio.gather(*(recall(entry, selection) for entry, selection in entries))
         await self._sample({s for _, s in entries if not self._is_sampled(s, at)}, at)
         await self._decide(entries, at)
+        return len(fresh) > len(entries)
 
     async def review(self, at: Seconds) -> None:
         """Decide anew for the workloads whose count has changed since they were last posted."""
@@ -146,6 +150,9 @@ class Follower:
         self._histories = {s: h for s, h in self._histories.items() if s in selections}
         self._troubles = {s: t for s, t in self._troubles.items() if s in selections}
         self._judgements = {k: j for k, j in self._judgements.items() if k in keys}
+        names = {(key.namespace, key.name) for key in keys}
+        for told in [told for told in self.stats.decisions if told[:2] not in names]:
+            del self.stats.decisions[told]
 
     def _forget_old(self, at: Seconds) -> None:
         """Drop the samples that no workload of a selection needs any more."""

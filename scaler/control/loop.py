@@ -56,22 +56,26 @@ class Loop:
     async def _follow(self, follower: Follower) -> None:
         woken = self._woken[follower.source.name]
         done = tick_at(self._clock.now()) - TICK
-        while True:
-            now = self._clock.now()
-            if tick_at(now) > done:
-                done = tick_at(now)
-                self._forget_idle(now)
-                await follower.tick(done)
-            else:
+        async with asyncio.TaskGroup() as background:
+            day: asyncio.Task[None] | None = None
+            while True:
+                now = self._clock.now()
+                if tick_at(now) != done:
+                    done = tick_at(now)
+                    self._forget_idle(now)
+                    await follower.tick(done)
                 woken.clear()
-                await follower.admit(done)
+                if await follower.admit(done):
+                    woken.set()
                 await follower.review(done)
-            if follower.wants_minutes:
-                await follower.recall_a_day(done)
-            await self._until_tick_or_woken(done + TICK, woken)
+                # The day's minutes may take longer than a tick, and no tick waits for them.
+                if follower.wants_minutes and (day is None or day.done()):
+                    day = background.create_task(follower.recall_a_day(done))
+                await self._until_tick_or_woken(done + TICK, woken)
 
     async def _until_tick_or_woken(self, tick: Seconds, woken: asyncio.Event) -> None:
         if woken.is_set():
+            await asyncio.sleep(0)
             return
         waits = [
             asyncio.create_task(self._clock.sleep_until(tick)),

@@ -12,7 +12,7 @@ from scaler.core.workload import WorkloadKey
 FORGOTTEN_AFTER: Seconds = 1800.0
 """A workload that nobody has asked for this long is forgotten."""
 
-_PARSED_AT_MOST = 50_000
+_PARSED_AT_MOST, _PARSED_SIZE = 25_000, 2048
 
 
 class RegistryFull(Exception):
@@ -135,7 +135,8 @@ class Registry:
             trigger = parse_trigger(namespace, name, metadata)
             if len(self._parsed) >= _PARSED_AT_MOST:
                 self._parsed.clear()
-            self._parsed[known] = trigger
+            if sum(len(key) + len(value) for key, value in metadata.items()) <= _PARSED_SIZE:
+                self._parsed[known] = trigger
         return trigger
 
     def _fill(self, entry: Entry) -> None:

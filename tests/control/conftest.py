@@ -35,6 +35,7 @@ class House:
         for _ in range(count):
             self.clock.set(tick_at(self.clock.now()) + TICK)
             await self.follower.tick(tick_at(self.clock.now()))
+            await self.follower.admit(tick_at(self.clock.now()))
 
     def ask(self, name: str = "chat", **metadata: str) -> None:
         """Ask as KEDA would."""
