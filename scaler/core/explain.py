@@ -329,6 +329,7 @@ def _learned(policy: Policy, learned: Learned) -> LearnedExplained:
         sentences=(
             _saturation(policy, learned),
             _carried(learned),
+            _slowdown(learned),
             _lead_time(policy, learned),
         ),
     )
@@ -352,6 +353,12 @@ def _carried(learned: Learned) -> str:
     if learned.carried is None:
         return "What a replica carries in calm is not learned yet."
     return f"In calm a replica has carried {number(learned.carried)} requests."
+
+
+def _slowdown(learned: Learned) -> str:
+    if learned.slowdown == 0:
+        return "By how much a step slows with each request is not learned yet: taken as nothing."
+    return f"A step slows by {number(100 * learned.slowdown)} % of its base with each request."
 
 
 def _lead_time(policy: Policy, learned: Learned) -> str:
