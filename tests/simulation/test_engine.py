@@ -85,7 +85,33 @@ def test_a_preempted_request_is_observed_once_as_a_first_token() -> None:
     assert counters.ttft.count == counters.e2e.count == 8
     assert counters.generation_tokens == 800
     assert counters.itl.count == 800 - 8
-    assert counters.prompt_tokens == 480
+    assert counters.prompt_tokens == counters.prefix_queries == 480
+
+
+def test_gaps_between_tokens_fill_the_time_from_first_to_last() -> None:
+    """The inter-token histogram's sum is that time over all requests, preempted ones included."""
+    ended: list[Request] = []
+    engine = Engine(FEW_BLOCKS, on_end=ended.append)
+    for number in range(8):
+        engine.submit(request(number, prompt=60, output=100), 0.0)
+    engine.advance(1e9)
+    assert engine.counters.preemptions > 0
+    spans = [(r.ended_at or 0.0) - (r.first_token_at or 0.0) for r in ended]
+    assert engine.counters.itl.total == pytest.approx(sum(spans))
+    assert engine.counters.busy_seconds == pytest.approx(max(r.ended_at or 0.0 for r in ended))
+
+
+def test_what_arrives_during_a_step_is_shown_after_the_next() -> None:
+    """The gauges are the engine's own view: it looks into its inbox between steps."""
+    engine = Engine(SHAPE)
+    for number in range(4):
+        engine.submit(request(number, prompt=3000, output=50), 0.0)
+    # Steps of 2,048 tokens take 0.21 s: 0.1 s is within the first.
+    engine.submit(request(9, at=0.1), 0.1)
+    engine.advance(0.3)
+    assert (engine.running, engine.waiting, engine.in_flight) == (1, 3, 5)
+    engine.advance(0.5)
+    assert (engine.running, engine.waiting, engine.in_flight) == (2, 3, 5)
 
 
 def test_a_long_prompt_is_prefilled_in_chunks_of_the_token_budget() -> None:
@@ -238,6 +264,22 @@ def test_a_frozen_engine_keeps_its_gauges_and_makes_no_token() -> None:
     assert engine.running == 1
     assert engine.counters.generation_tokens == tokens
     assert (each.ending, each.ended_at) == (Ending.GIVEN_UP, 5.0)
+
+
+def test_freezing_within_a_step_loses_no_block() -> None:
+    """Blocks taken for tokens that will never come are given back with the rest."""
+    engine = Engine(SHAPE)
+    short = Request(number=0, arrived=0.0, prompt=16, output=50, timeout=30.0)
+    engine.submit(short, 0.0)
+    engine.advance(0.012)
+    # The first token is out, so the next step needs a second block; a prefill makes it a long one.
+    long = Request(number=1, arrived=0.012, prompt=2000, output=50, timeout=30.0)
+    engine.submit(long, 0.012)
+    engine.advance(0.1)
+    engine.freeze(0.1)
+    engine.advance(60.0)
+    assert short.ending is long.ending is Ending.GIVEN_UP
+    assert engine.blocks_free == SHAPE.blocks
 
 
 def test_a_withdrawn_request_ends_at_the_next_step() -> None:

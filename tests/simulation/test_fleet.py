@@ -146,6 +146,15 @@ def test_a_new_replica_loads_before_it_serves_and_is_paid_from_the_start() -> No
     assert fleet.replica_seconds() == pytest.approx(41.0 + 2 * 31.0)
 
 
+def test_a_replica_removed_while_it_loads_was_paid_until_then() -> None:
+    """Start-ups that come to nothing cost what they cost."""
+    fleet = Fleet(replace(SHAPE, start_up=StartUp(median=100.0, spread=0.0)))
+    fleet.scale(2, 10.0)
+    fleet.scale(1, 40.0)
+    fleet.advance(50.0)
+    assert fleet.replica_seconds() == pytest.approx(50.0 + 30.0)
+
+
 def test_two_fleets_on_one_seed_meet_the_same_start_up_times() -> None:
     """The n-th replica starts as slowly whatever was done before it was made."""
     early, late = Fleet(SHAPE, seed=3), Fleet(SHAPE, seed=3)
@@ -173,16 +182,18 @@ def test_loading_replicas_go_first_then_cheap_ones_then_the_youngest() -> None:
 
 
 def test_a_draining_replica_finishes_its_requests_and_gets_no_new_ones() -> None:
-    """What it had is served within the drain; the rest of the traffic goes elsewhere."""
-    fleet = Fleet(replace(SHAPE, drain=60.0), arrivals=steady(100), replicas=2)
+    """What it had is served within the drain and paid for; the rest goes elsewhere."""
+    arrivals = steady(100)
+    fleet = Fleet(replace(SHAPE, drain=60.0), arrivals=arrivals, replicas=2)
     fleet.scale(1, 5.0)
     assert fleet.census().draining == 1
-    taken = fleet.replicas[-1].engine.in_flight
-    assert taken > 0
+    drained = fleet.replicas[-1].engine
+    assert drained.in_flight > 0
     fleet.advance(200.0)
     assert fleet.census() == Census(spec=1, loading=0, serving=1, draining=0)
     assert fleet.outcomes.ended[Ending.SERVED] == 100
-    assert 200.0 < fleet.replica_seconds() < 200.0 + 65.0
+    assert 5.5 < drained.now < 65.0
+    assert fleet.replica_seconds() == pytest.approx(200.0 + drained.now)
 
 
 def test_without_a_drain_what_a_removed_replica_had_is_cut_off() -> None:
@@ -215,6 +226,22 @@ def test_without_a_gateway_nobody_answers_at_zero_replicas() -> None:
     fleet = Fleet(SHAPE, arrivals=steady(5), replicas=0)
     fleet.advance(10.0)
     assert fleet.outcomes.ended[Ending.REJECTED] == 5
+
+
+def test_clients_give_up_in_the_gateways_queue_too() -> None:
+    """Their places become free at once, and they were never sent to a replica."""
+    gateway = Gateway(per_replica=1, max_queued=3)
+    arrivals = [
+        Request(number=n, arrived=n * 1.0, prompt=10, output=800, patience=2.5) for n in range(12)
+    ]
+    fleet = Fleet(SHAPE, arrivals=arrivals, gateway=gateway)
+    fleet.advance(11.4)
+    assert len(gateway) == 3
+    fleet.advance(14.0)
+    assert len(gateway) == 0
+    ended = fleet.outcomes.ended
+    assert (ended[Ending.GIVEN_UP], ended[Ending.REJECTED]) == (11, 0)
+    assert [r.ended_at for r in arrivals[1:]] == [n + 2.5 for n in range(1, 12)]
 
 
 def test_a_gateway_bounds_what_a_replica_has_and_what_waits() -> None:
@@ -281,6 +308,23 @@ def test_a_reading_shows_draining_replicas_only_when_asked() -> None:
     fleet.scale(1, 5.5)
     assert len(fleet.reading(6.0).replicas) == 1
     assert len(fleet.reading(6.0, draining=True).replicas) == 2
+
+
+def test_a_replica_that_is_gone_takes_its_history_along() -> None:
+    """The merged histogram is of those that report; with nobody there it is not known."""
+    fleet = Fleet(SHAPE, arrivals=steady(600), replicas=2)
+    fleet.reading(15.0)
+    stays, goes = (replica.engine.counters.ttft for replica in fleet.replicas)
+    before = stays.count, goes.count
+    both = fleet.reading(30.0).ttft
+    assert both is not None
+    assert both.counts[-1] == stays.count + goes.count - sum(before)
+    fleet.scale(1, 31.0)
+    one = fleet.reading(45.0).ttft
+    assert one is not None
+    assert one.counts[-1] == stays.count - before[0]
+    fleet.scale(0, 46.0)
+    assert fleet.reading(60.0).ttft is None
 
 
 def test_least_loaded_evens_out_what_round_robin_leaves_uneven() -> None:

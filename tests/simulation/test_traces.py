@@ -187,6 +187,14 @@ def test_the_rate_follows_the_profile_and_the_load(load: float) -> None:
         assert abs(count - expected) < 4 * expected**0.5 + 1
 
 
+def test_copies_of_a_trace_begin_at_different_points() -> None:
+    """A doubled load is not every request twice."""
+    workload = Workload(trace=even(600), profile=STEADY, load=2.0, duration=500.0)
+    moments = [request.arrived for request in workload.requests()]
+    assert len(moments) == pytest.approx(1000, abs=2)
+    assert len(set(moments)) == len(moments)
+
+
 def test_levels_stay_between_nothing_and_the_peak_and_reach_it() -> None:
     """A profile that never reaches 1 would hide what a load means; long-context is level."""
     for profile in PROFILES.values():
