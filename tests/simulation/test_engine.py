@@ -269,10 +269,10 @@ def test_a_frozen_engine_keeps_its_gauges_and_makes_no_token() -> None:
 def test_freezing_within_a_step_loses_no_block() -> None:
     """Blocks taken for tokens that will never come are given back with the rest."""
     engine = Engine(SHAPE)
-    short = Request(number=0, arrived=0.0, prompt=16, output=50, timeout=30.0)
+    short = Request(number=0, arrived=0.0, prompt=15, output=50, timeout=30.0)
     engine.submit(short, 0.0)
     engine.advance(0.012)
-    # The first token is out, so the next step needs a second block; a prefill makes it a long one.
+    # The third step needs a second block for the short one; the long one's prefill draws it out.
     long = Request(number=1, arrived=0.012, prompt=2000, output=50, timeout=30.0)
     engine.submit(long, 0.012)
     engine.advance(0.1)
@@ -342,6 +342,8 @@ def test_the_page_reads_as_vllms_does() -> None:
     assert samples["vllm:engine_sleep_state", (*labels, ("sleep_state", "awake"))] == 1
     refused = (("model_name", 'odd"name'), ("reason", "max_num_queued_reqs"))
     assert samples["vllm:admission_rejections_total", refused] == 0
+    config = (("block_size", "16"), ("engine", "0"), ("num_gpu_blocks", "1001"))
+    assert samples["vllm:cache_config_info", config] == 1
     edges = {
         dict(key)["le"] for name, key in samples if name.endswith("first_token_seconds_bucket")
     }
