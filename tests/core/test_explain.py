@@ -118,7 +118,15 @@ def test_what_is_not_learned_yet_is_said() -> None:
     told = explained(learned=Learned())
     assert told.learned is not None
     assert "not learned yet: no headroom" in told.learned.sentences[0]
-    assert "assumed until seen" in told.learned.sentences[2]
+    assert "not learned yet: taken as nothing" in told.learned.sentences[2]
+    assert "assumed until seen" in told.learned.sentences[-1]
+
+
+def test_the_slowdown_is_told_in_percent() -> None:
+    """How far an oversized fleet is seen through can be checked by hand."""
+    told = explained(learned=Learned(slowdown=0.025))
+    assert told.learned is not None
+    assert told.learned.sentences[2].startswith("A step slows by 2.5 % of its base")
 
 
 def test_what_was_stated_is_told_from_what_was_learned() -> None:
@@ -127,7 +135,7 @@ def test_what_was_stated_is_told_from_what_was_learned() -> None:
     told = explained(policy, learned=Learned(saturation=64.0, lead_time=90.0))
     assert told.learned is not None
     assert "64 requests (stated)" in told.learned.sentences[0]
-    assert "90 s from creation to serving (stated)" in told.learned.sentences[2]
+    assert "90 s from creation to serving (stated)" in told.learned.sentences[-1]
 
 
 @pytest.mark.parametrize(
