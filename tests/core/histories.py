@@ -222,6 +222,7 @@ def learnings() -> st.SearchStrategy[Learned]:
         carried=st.sampled_from([None, 0.25, 20.0]),
         lead_time=st.sampled_from([15.0, 52.3, 180.0, 310.0]),
         prefill_bound=st.booleans(),
+        slowdown=st.sampled_from([0.0, 0.0, 0.02, 1.0]),
     )
 
 

@@ -138,6 +138,28 @@ def test_a_window_that_never_was_full_is_warming_up(seen: int, reason: Reason | 
     assert math.isinf(found.ceiling) is (reason is not None)
 
 
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [
+        pytest.param(39, Reason.WARMING_UP, id="never-full"),
+        pytest.param(40, Reason.GAP, id="full-but-for-the-gap"),
+    ],
+)
+def test_a_gap_in_a_full_window_is_no_warm_up(seen: int, reason: Reason) -> None:
+    """From the first tick on which the window could be full, what is missing is a gap."""
+    assert lines([1.0] * seen, in_span=600.0, missing=[7]).ceiling_reason is reason
+
+
+def test_what_comes_after_now_moves_neither_line() -> None:
+    """Samples after the tick of the decision belong to no window."""
+    samples = steady(BUSY, 11, NOW + TICK)
+    needs = [*[need(2.0)] * 10, need(7.0, 70.0)]
+    found = corridor(samples, needs, NOW, 60.0, 60.0)
+    assert (found.floor, found.ceiling, found.in_window.present) == (2.0, 9.0, 4)
+    needs = [*[need(2.0)] * 10, need(0.0)]
+    assert corridor(samples, needs, NOW, 60.0, 60.0).floor == 2.0
+
+
 def test_the_ceiling_is_never_below_the_floor() -> None:
     """Where a short window would cross the lines, the ceiling gives way."""
     found = lines([5.0] * 4, highs=[5.0] * 4)

@@ -103,6 +103,7 @@ def test_nobody_was_heard(
     scale = replace(FOUR, ready=ready)
     found = decided(samples, scale=scale, known_since=since)
     assert (found.desired, found.advised, found.reason) == (desired, desired, reason)
+    assert found.silent_for >= 0.0
 
 
 def test_silence_never_answers_above_the_maximum() -> None:
@@ -196,6 +197,10 @@ def test_an_idle_fleet_answers_one() -> None:
         pytest.param(
             replace(EMPTIER, serving=2, kv_cache=0.6), Scale(current=2, min_replicas=2), 2,
             Reason.AT_MIN, id="at-the-minimum",
+        ),
+        pytest.param(
+            BUSY, Scale(current=4, min_replicas=4), 4, Reason.STEADY,
+            id="at-the-minimum-that-demand-needs",
         ),
         pytest.param(
             FULL_CACHE, Scale(current=4, max_replicas=4), 4, Reason.AT_MAX, id="at-the-maximum"
@@ -343,6 +348,27 @@ def test_replicas_that_were_asked_for_and_never_heard_of(
     assert (found.desired, found.ceiling) == (desired, ceiling)
     absent = current > 4 + unseen
     assert (Reason.LOADING in (found.reason, *found.notes)) is absent
+
+
+def test_absent_replicas_take_from_calm_what_they_add_to_the_ceiling() -> None:
+    """A fleet that needs its absent replica is not called calm."""
+    found = decided(steady(replace(BUSY, kv_cache=0.55), 60), KV, scale=Scale(current=5))
+    assert (found.desired, found.reason, found.calm_for) == (5, Reason.STEADY, 0.0)
+
+
+def test_a_window_that_is_warming_up_says_so_while_replicas_load() -> None:
+    """Loading replicas do not hide that the window is not covered yet."""
+    found = decided(steady(EMPTIER, 9), KV, scale=Scale(current=9))
+    assert found.corridor is not None
+    assert found.corridor.ceiling_reason is Reason.WARMING_UP
+    assert found.reason is Reason.WARMING_UP
+    assert Reason.LOADING in found.notes
+
+
+def test_a_fleet_of_which_nothing_is_learned_says_that_it_warms_up() -> None:
+    """Before the window is covered a fleet without any need is not called steady."""
+    found = decided(steady(BUSY, 9), only(Signal.WAITING), scale=FOUR)
+    assert (found.desired, found.reason) == (4, Reason.WARMING_UP)
 
 
 def test_absent_replicas_do_not_lift_the_floor() -> None:

@@ -187,6 +187,12 @@ def test_minutes_that_are_not_adjacent_show_no_lasting_queue() -> None:
     assert saturation([], minutes, NOW) is None
 
 
+def test_minutes_in_which_full_replicas_ran_nothing_teach_nothing() -> None:
+    """A queue at replicas that run nothing says nothing of how many they could run."""
+    minutes = by_minute(*[replace(FULL, saturated=0.0)] * 60, end=NOW - RECENT)
+    assert saturation([], minutes, NOW) is None
+
+
 def test_a_recent_look_is_not_counted_twice() -> None:
     """A sample that is remembered both as such and by its minute counts once."""
     samples = looks(*[32.0] * 7)

@@ -124,6 +124,13 @@ def test_a_growing_queue_asks_for_what_arrives_too_fast() -> None:
     assert row(Row.QUEUE, samples)[0] > 4 * (1 + 1 / 2 + 140 / 600)
 
 
+def test_a_growing_queue_lifts_the_cap_by_what_will_have_come() -> None:
+    """Where no first token comes, the queue as it will be after the lead time is the cap."""
+    stuck = replace(QUEUEING, first_token_rate=0.0)
+    samples = row_of(*(replace(stuck, waiting=20.0 + 15.0 * n) for n in range(9)))
+    assert row(Row.QUEUE, samples)[0] == pytest.approx(4 * (1 + (140 + 180) / 40))
+
+
 def test_a_shrinking_queue_asks_for_the_backlog_alone() -> None:
     """A falling queue never counts as negative demand."""
     samples = row_of(*(replace(QUEUEING, waiting=140.0 - 15.0 * n) for n in range(9)))
@@ -386,6 +393,12 @@ def test_growth_is_beyond_the_highest_of_ten_minutes(back: int, *, silent: bool)
     assert (newest_need(samples, TTFT).low == 0.0) is silent
 
 
+def test_the_ten_minutes_end_at_the_growth_not_at_the_sample() -> None:
+    """A fleet that came back stays no growth while the rate window passes."""
+    samples = row_of(SLOW, *[replace(SLOW, serving=3)] * 38, *[SLOW] * 8)
+    assert newest_need(samples, TTFT).low == pytest.approx(4.8)
+
+
 def test_the_first_sample_ever_is_no_growth() -> None:
     """Where nothing is known of before, nothing is known to have grown."""
     assert newest_need(steady(SLOW, 1), TTFT).low == pytest.approx(4.8)
@@ -428,6 +441,13 @@ def test_idle_is_idle_whatever_the_rows_say() -> None:
     """Nothing running and nothing waiting needs nothing, even with a full cache."""
     need = newest_need(steady(replace(IDLE, kv_cache=1.0, ttft=ttft_in(7)), 1))
     assert (need.low, need.high) == (0.0, 0.0)
+
+
+def test_a_fleet_that_runs_nothing_but_has_a_queue_is_not_idle() -> None:
+    """Requests that wait are demand even where none runs."""
+    need = newest_need(steady(replace(QUEUEING, running=0.0), 30))
+    assert need.low >= 4.0
+    assert need.high == math.inf
 
 
 @pytest.mark.parametrize(
