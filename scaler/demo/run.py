@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scaler.control.board import Posting
 from scaler.control.ports import Clock
-from scaler.core.units import Seconds
+from scaler.core.units import Seconds, tick_at
 from scaler.demo.clock import after_next_tick
 from scaler.demo.fleet_server import FleetServer
 from scaler.demo.load import Load
@@ -133,7 +133,7 @@ class Watch:
         census, load = self._fleet.census(), self._fleet.load
         index, phase = load.phase_at(now)
         return Line(
-            since=now - load.started,
+            since=tick_at(now) - load.started,
             phase=index,
             name=phase.name,
             rate=self._rate(now),

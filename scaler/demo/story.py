@@ -20,19 +20,24 @@ class Verdict:
 
 @dataclass(slots=True)
 class Story:
-    """Follows one cycle, line by line. `served` and `arrived` are the cycle's requests."""
+    """Follows one cycle, line by line.
 
+    Counts of replicas: `first` as the cycle began, `before` the burst, `highest` in it, `lowest`
+    after it. `reasons` are those for growing in the burst, in order.
+    """
+
+    first: int | None = None
     before: int | None = None
     highest: int = 0
     lowest: int | None = None
-    last: int | None = None
     worst_ttft: Seconds | None = None
     reasons: list[Reason] = field(default_factory=list)
     _burst_seen: bool = False
 
     def note(self, line: Line) -> None:
         """Take the next line in."""
-        self.last = line.current
+        if self.first is None:
+            self.first = line.current
         self._note_ttft(line)
         if line.name == BURST:
             self._burst_seen = True
@@ -57,24 +62,24 @@ class Story:
 
     def verdict(self, *, served: int, arrived: int) -> Verdict:
         """Say how the cycle went, and with how many of its requests served."""
-        if self.before is None or self.lowest is None:
+        if self.first is None or self.before is None or self.lowest is None:
             return Verdict(good=False, sentence="The cycle was cut short: there is nothing to say.")
-        grew, shrank = self.highest > self.before, self.lowest < self.highest
-        return Verdict(
-            good=grew and shrank, sentence=" ".join((self._moves(), self._served(served, arrived)))
-        )
+        parts = [self._burst(self.before), self._after(self.lowest), self._served(served, arrived)]
+        if self.before > self.first:
+            parts.insert(0, f"The ramp took the fleet from {self.first} to {self.before}.")
+        good = self.highest > self.before and self.lowest < self.highest
+        return Verdict(good=good, sentence=" ".join(parts))
 
-    def _moves(self) -> str:
-        if self.before is None or self.highest <= self.before:
-            return (
-                f"The fleet did not grow under the burst: {_count(self.before or 0)} before it, "
-                f"at most {self.highest} in it."
-            )
-        why = ", ".join(reason.value for reason in self.reasons) or "reason not seen"
-        grown = f"The burst took the fleet from {self.before} to {self.highest} replicas ({why})"
-        if self.lowest is None or self.lowest >= self.highest:
-            return f"{grown}, but the fleet did not shrink after it."
-        return f"{grown}; after it the fleet shrank to {self.lowest}."
+    def _burst(self, before: int) -> str:
+        if self.highest <= before:
+            return f"The fleet did not grow under the burst: {_count(before)} were there already."
+        why = ", ".join(reason.value for reason in self.reasons) or "for a reason that was not seen"
+        return f"The burst of long prompts took it from {before} to {_count(self.highest)} ({why})."
+
+    def _after(self, lowest: int) -> str:
+        if lowest >= self.highest:
+            return f"After it the fleet did not shrink: {_count(lowest)} at the least."
+        return f"After it the fleet shrank to {lowest}."
 
     def _served(self, served: int, arrived: int) -> str:
         worst = "not known" if self.worst_ttft is None else f"{self.worst_ttft:.1f} s"

@@ -15,7 +15,7 @@ _MINUTE = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What a tick showed. `since` counts from the load's start, `rate` is requests per second.
+    """What a tick showed. `since` is the tick, from the load's start; `rate` requests per second.
 
     `phase` counts on through all cycles. `current` and `loading` are the fleet's own; `trouble` is
     why KEDA's stand-in got no number the last time it asked. `posting` is `None` before the first
