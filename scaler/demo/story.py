@@ -74,7 +74,8 @@ class Story:
         if self.highest <= before:
             return f"The fleet did not grow under the burst: {_count(before)} were there already."
         why = ", ".join(reason.value for reason in self.reasons) or "for a reason that was not seen"
-        return f"The burst of long prompts took it from {before} to {_count(self.highest)} ({why})."
+        grown = f"from {before} to {_count(self.highest)}"
+        return f"The burst of long prompts took the fleet {grown} ({why})."
 
     def _after(self, lowest: int) -> str:
         if lowest >= self.highest:

@@ -82,7 +82,7 @@ async def test_a_cycle_with_growth_and_shrinking_ends_well(tmp_path: Path) -> No
     held = posting(2, 2, Reason.STEADY, ttft=0.2)
     assert await stage.play(lambda: counts[stage.phase()], newest=lambda: held) == 0
     text = "\n".join(stage.said)
-    assert "took it from 2 to 4 replicas" in text
+    assert "took the fleet from 2 to 4 replicas" in text
     assert "the fleet shrank to 1" in text
     # 60 s before the load and 7 min of it: one line a tick.
     assert sum("steady" in said for said in stage.said) == (60 + 7 * 60) / 15
@@ -119,7 +119,7 @@ async def test_without_once_it_goes_on_until_it_is_stopped(tmp_path: Path) -> No
     counts = {"calm": 2, BURST: 4, "after": 1}
     running = asyncio.create_task(stage.play(lambda: counts[stage.phase()], once=False))
     for _ in range(2):
-        await stage.said_of("took it from")
+        await stage.said_of("took the fleet from")
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

@@ -50,7 +50,7 @@ def test_a_good_cycle_s_sentence_has_the_figures() -> None:
     story.note(line("calm", 8, posting(8, 3, Reason.SCALE_IN, ttft=20.0)))
     story.note(line("calm", 3))
     assert story.verdict(served=100, arrived=101).sentence == (
-        "The burst of long prompts took it from 2 to 8 replicas (scale-out-kv-cache, "
+        "The burst of long prompts took the fleet from 2 to 8 replicas (scale-out-kv-cache, "
         "scale-out-queue). After it the fleet shrank to 3. 100 of 101 requests were served; the "
         "worst TTFT p95 was 20.0 s."
     )
