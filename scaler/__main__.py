@@ -1,0 +1,5 @@
+"""`python -m scaler` is the command `scaler`."""
+
+from scaler.cli import main
+
+main()

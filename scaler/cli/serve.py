@@ -1,0 +1,54 @@
+"""`scaler serve`: answers KEDA until it is told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from functools import partial
+from pathlib import Path
+
+import click
+
+from scaler.app import REFUSALS, Application, serve
+from scaler.config.server import load_config
+
+
+@click.command()
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="SCALER_CONFIG",
+    help="The server's configuration, YAML; re-read when it changes and on SIGHUP.",
+)
+@click.option(
+    "--source",
+    type=click.Choice(["scrape", "prometheus"]),
+    help="Where the engines' signals come from, when there is one source.",
+)
+@click.option("--targets", help="With scrape: the engines, in Prometheus' file_sd format.")
+@click.option("--prometheus-url", help="With prometheus: its address.")
+@click.option("--prometheus-bearer-token-file", help="With prometheus: re-read as it rotates.")
+@click.option("--prometheus-ca-file", help="With prometheus: the CA that signed its certificate.")
+@click.option(
+    "--cluster",
+    metavar="none|FILE",
+    help="Who knows the replica counts: a YAML list, or nobody but the source.",
+)
+@click.option("--grpc-listen", metavar="HOST:PORT", help="Where KEDA asks.")
+@click.option("--grpc-tls-certificate-file", help="PEM; re-read as it rotates.")
+@click.option("--grpc-tls-key-file", help="PEM; re-read as it rotates.")
+@click.option("--grpc-tls-client-ca-file", help="Serve only clients that this CA signed.")
+@click.option("--http-listen", metavar="HOST:PORT", help="Metrics, health and explanations.")
+@click.option("--log-format", type=click.Choice(["json", "text"]))
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
+def command(config: Path | None, **flags: str | None) -> None:
+    """Answer KEDA.
+
+    Every option may also stand in the file or in the environment (SCALER_GRPC_LISTEN and so on);
+    an option wins over the environment, which wins over the file.
+    """
+    load = partial(load_config, config, dict(os.environ), flags)
+    try:
+        asyncio.run(serve(Application(load, config_file=config)))
+    except REFUSALS as error:
+        raise click.ClickException(str(error)) from error
