@@ -79,9 +79,9 @@ class ScrapeSource:
     """Fulfils the port `Source` from the pages themselves.
 
     Sees an engine within one `interval`, and remembers nothing from before its own start. A target
-    that has not answered within the last tick is unseen. Before its first answer a target's model
-    is not known: unless it has a label `model_name`, it counts as unseen for each selection that
-    its labels do not contradict.
+    that has not answered within the last tick is unseen, one that never has is loading. What model
+    that will be is not known: unless the target has a label `model_name`, it counts for each
+    selection that its labels do not contradict.
     """
 
     def __init__(self, settings: ScrapeSettings, clock: Clock) -> None:
@@ -200,6 +200,7 @@ class ScrapeSource:
         }
         if pods and not fresh:
             raise self._silence(shown)
+        loading = sum(1 for parts in pods.values() if not any(p.page.answered for p in parts))
         replicas = [
             replica for pod, parts in fresh.items() if (replica := _replica(pod, parts)) is not None
         ]
@@ -209,7 +210,8 @@ class ScrapeSource:
             scraped_at=max((page.answered[-1] for page in pages), default=at),
             scrapes=max((_rounds(page, at) for page in pages), default=1),
             replicas=tuple(replicas),
-            unseen=len(pods) - len(replicas),
+            unseen=len(pods) - len(replicas) - loading,
+            loading=loading,
             ttft=merge_latencies(_latencies(part for parts in fresh.values() for part in parts)),
         )
 

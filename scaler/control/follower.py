@@ -299,8 +299,8 @@ class Follower:
         judgement = self._judgement(entry.key)
         history = self._histories.get(selection)
         newest = history.newest if history is not None else None
-        if newest is not None and newest.reporting + newest.unseen > 0:
-            judgement.current = newest.reporting + newest.unseen
+        if newest is not None and newest.known > 0:
+            judgement.current = newest.known
         return None if judgement.current is None else Scale(current=judgement.current)
 
     def _contest(

@@ -55,8 +55,9 @@ class Reading:
     `scraped_at` is when the newest value in it was scraped (epoch seconds); two readings with the
     same `scraped_at` show the same scrape. `scrapes` is how many distinct scrapes this reading
     rests on since the tick before (at least 1 when anything reported).
-    `unseen` counts replicas that the source knows of but that did not report (a target that
-    refuses, a pod whose series ended within the last minutes, a partial answer).
+    `unseen` counts replicas that reported before and do not now (a target that refuses, a pod whose
+    series ended within the last minutes, a partial answer); `loading` those that the source knows
+    of and has never heard.
     `rejection_rate` is what a gateway refused, per second (`rejectionQuery`); `activation` is the
     demand that waits at a gateway (`activationQuery`); both `None` where no query is configured.
     """
@@ -66,6 +67,7 @@ class Reading:
     scrapes: int = 1
     replicas: tuple[ReplicaReading, ...] = ()
     unseen: int = 0
+    loading: int = 0
     ttft: LatencyBuckets | None = None
     rejection_rate: float | None = None
     activation: float | None = None

@@ -27,6 +27,7 @@ class Sample:
     stalled: int = 0
     asleep: int = 0
     unseen: int = 0
+    loading: int = 0
     waiting: float = 0.0
     running: float = 0.0
     queued: int = 0
@@ -43,6 +44,11 @@ class Sample:
     def reporting(self) -> int:
         """Count the replicas that said anything at all."""
         return self.serving + self.stalled + self.asleep
+
+    @property
+    def known(self) -> int:
+        """Count the replicas that the source knows of, reporting or not."""
+        return self.reporting + self.unseen + self.loading
 
     @property
     def idle(self) -> bool:
@@ -76,6 +82,7 @@ def take_sample(reading: Reading) -> Sample:
         stalled=len(stalled),
         asleep=len(asleep),
         unseen=reading.unseen,
+        loading=reading.loading,
         waiting=sum(r.waiting for r in serving),
         running=sum(r.running for r in serving),
         queued=len(queued),
