@@ -38,9 +38,10 @@ class ExpositionInvalid(Exception):
 class Scanner(Generic[_Place]):
     """Finds the samples of wanted families in pages, whatever else stands in them.
 
-    `prefixes` times `stems` are the wanted names' beginnings. `place` turns a full name with its
-    labels into whatever the caller keeps values by; `None` means that nobody wants the series.
-    What it returned is remembered, so it must depend on nothing else.
+    A wanted name is one of `prefixes` and one of `stems`. `needles` are what the page is searched
+    for, the fewer the faster: each stem holds one. `place` turns a full name with its labels into
+    whatever the caller keeps values by; `None` means that nobody wants the series. What it
+    returned is remembered, so it must depend on nothing else.
     """
 
     def __init__(
@@ -48,13 +49,14 @@ class Scanner(Generic[_Place]):
         *,
         prefixes: Collection[str],
         stems: Collection[str],
+        needles: Collection[str],
         place: Callable[[str, dict[str, str]], _Place | None],
     ) -> None:
-        """Prepare the search; stems that begin with another stem are found with it."""
-        self._prefixes = frozenset(prefix.encode() for prefix in prefixes)
-        found = sorted(stem.encode() for stem in stems)
-        self._stems = [
-            stem for stem in found if not any(stem.startswith(o) and stem != o for o in found)
+        """Prepare the search. Raises ValueError where a stem holds no needle."""
+        if lost := [stem for stem in stems if not any(needle in stem for needle in needles)]:
+            raise ValueError(f"no needle finds {', '.join(lost)}")
+        self._searches = [
+            (needle.encode(), _leads(needle, prefixes, stems)) for needle in sorted(needles)
         ]
         self._place = place
         self._known: dict[bytes, _Place | None] = {}
@@ -69,24 +71,28 @@ class Scanner(Generic[_Place]):
             raise ExpositionInvalid(f"the page is cut off in line {_line_number(page, len(page))}")
         samples: list[tuple[_Place, float]] = []
         lines = MOST_LINES
-        for stem in self._stems:
-            lines = self._collect(page, stem, samples, lines)
+        for needle, leads in self._searches:
+            lines -= self._collect(page, needle, leads, samples, lines)
         return samples
 
     def _collect(
-        self, page: bytes, stem: bytes, samples: list[tuple[_Place, float]], lines: int
+        self,
+        page: bytes,
+        needle: bytes,
+        leads: frozenset[bytes],
+        samples: list[tuple[_Place, float]],
+        most: int,
     ) -> int:
-        """Add one stem's samples; return how many more lines may be looked at."""
-        known, prefixes = self._known, self._prefixes
-        find, rfind = page.find, page.rfind
-        at = find(stem)
+        """Add the samples that one needle finds; return how many lines hold it."""
+        known, find, rfind = self._known, page.find, page.rfind
+        lines, at = 0, find(needle)
         while at >= 0:
-            lines -= 1
-            if lines < 0:
+            lines += 1
+            if lines > most:
                 raise ExpositionInvalid(f"over {MOST_LINES} lines name vLLM's metrics")
             start = rfind(b"\n", max(0, at - LONGEST_LEAD), at) + 1
             end = find(b"\n", at)
-            if (start or at <= LONGEST_LEAD) and page[start:at].lstrip(_BLANKS) in prefixes:
+            if (start or at <= LONGEST_LEAD) and page[start:at].lstrip(_BLANKS) in leads:
                 series = page[start : rfind(b"}", at, end) + 1]
                 rest = page[start + len(series) : end]
                 try:
@@ -98,15 +104,13 @@ class Scanner(Generic[_Place]):
                     place, value = self._read(page, start, end)
                 if place is not None:
                     samples.append((place, value))
-            at = find(stem, end)
+            at = find(needle, end)
         return lines
 
     def _read(self, page: bytes, start: int, end: int) -> tuple[_Place | None, float]:
         """Read one line in full, and remember its series."""
         line = page[start:end]
         try:
-            if len(line) > LONGEST_LINE:
-                raise ExpositionInvalid(f"over {LONGEST_LINE} bytes long")
             name, labels, length = _series(line)
             place = self._place(name, labels)
             value = _value(line[length:]) if place is not None else 0.0
@@ -121,8 +125,20 @@ class Scanner(Generic[_Place]):
         return place, value
 
 
+def _leads(needle: str, prefixes: Collection[str], stems: Collection[str]) -> frozenset[bytes]:
+    """Return what may stand before the needle where it lies in a wanted name."""
+    return frozenset(
+        (prefix + stem.partition(needle)[0]).encode()
+        for prefix in prefixes
+        for stem in stems
+        if needle in stem
+    )
+
+
 def _series(line: bytes) -> tuple[str, dict[str, str], int]:
     """Read a line's name and labels, and where they end."""
+    if len(line) > LONGEST_LINE:
+        raise ExpositionInvalid(f"it has over {LONGEST_LINE} bytes")
     named = _NAME.match(line)
     if named is None:
         raise ExpositionInvalid("it begins with no metric name")
@@ -155,10 +171,11 @@ def _value(rest: bytes) -> float:
     try:
         if not words or len(words) > 2 or b"_" in rest:  # noqa: PLR2004 - value and timestamp
             raise ValueError  # noqa: TRY301 - told below
-        return [float(word) for word in words][0]
+        value, *_ = map(float, words)
     except ValueError as error:
         said = rest[:40].decode("utf-8", "replace").strip()
         raise ExpositionInvalid(f'"{said}" is no value') from error
+    return value
 
 
 def _unescaped(escape: re.Match[str]) -> str:

@@ -16,6 +16,7 @@ from scaler.adapters.scrape_client import PageClient, ScrapeSettings, renamed
 from scaler.adapters.targets import Target, TargetsFile
 from scaler.adapters.vllm import (
     FAMILIES,
+    NEEDLES,
     PREFIXES,
     Engine,
     Gauges,
@@ -96,6 +97,7 @@ class ScrapeSource:
         self._scanner: Scanner[Place] = Scanner(
             prefixes=PREFIXES,
             stems=[stem for stems in FAMILIES.values() for stem in stems],
+            needles=NEEDLES,
             place=place_of,
         )
         self._adopt_targets()

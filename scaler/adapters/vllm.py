@@ -49,6 +49,17 @@ FAMILIES: Mapping[Signal, tuple[str, ...]] = {
 }
 """The names (without prefix) under which samples of a signal are exposed, the newest first."""
 
+NEEDLES = (
+    "num_requests_",
+    "cache_usage_perc",
+    "engine_sleep_state",
+    "time_to_first_token_seconds_",
+    "generation_tokens_total",
+    "num_preemptions_total",
+    "admission_rejections_total",
+)
+"""As few texts as find all of these names."""
+
 GAUGES = (
     Signal.RUNNING,
     Signal.WAITING,

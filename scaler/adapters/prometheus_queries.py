@@ -1,0 +1,181 @@
+"""Writes the PromQL that reads all workloads of one shape at once.
+
+A shape is the set of labels that selectors name. Selections of one shape share their queries, so
+what one workload reads never depends on which others there are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scaler.adapters.prometheus_settings import PrometheusSettings
+from scaler.core.units import RATE_WINDOW
+from scaler.core.workload import Matcher, MatchOp
+
+PREFIXES = ("vllm:", "vllm_", "ray_vllm_", "ray_vllm:")
+"""vLLM's own prefix; what a pipeline without colons makes of it; and Ray Serve's, both ways."""
+
+RUNNING, WAITING = "num_requests_running", "num_requests_waiting"
+WAITING_BY_REASON = "num_requests_waiting_by_reason"
+KV_CACHE, KV_CACHE_OLD = "kv_cache_usage_perc", "gpu_cache_usage_perc"
+SLEEP_STATE = "engine_sleep_state"
+GAUGES = (RUNNING, WAITING, WAITING_BY_REASON, KV_CACHE, KV_CACHE_OLD, SLEEP_STATE)
+
+FIRST_TOKENS, TOKENS, PREEMPTIONS, REJECTIONS = (
+    "time_to_first_token_seconds_count",
+    "generation_tokens_total",
+    "num_preemptions_total",
+    "admission_rejections_total",
+)
+COUNTERS = (FIRST_TOKENS, TOKENS, PREEMPTIONS, REJECTIONS)
+TTFT_BUCKET = "time_to_first_token_seconds_bucket"
+
+SIGNAL = "__signal__"
+"""A label that our queries add, to tell apart what one query brings back together."""
+
+REMEMBERED = 300.0
+"""For how long (seconds) a replica that fell silent still counts as known, hence as unseen."""
+
+_RATE = f"[{RATE_WINDOW:g}s]"
+_TIMESTAMP_STEP = 5
+
+
+class Kind(StrEnum):
+    """What a query of the tick is for; also its label in the statistics."""
+
+    GAUGES = "gauges"
+    RATES = "rates"
+    BUSY = "busy"
+    SILENT = "silent"
+    UNSEEN = "unseen"
+    SCRAPED = "scraped"
+    BUCKETS = "buckets"
+
+
+ESSENTIAL = frozenset({Kind.GAUGES, Kind.SILENT, Kind.UNSEEN, Kind.SCRAPED})
+"""Without these nothing can be said; without the others, what is said allows no scale-in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Which labels tell workloads apart, in the order of the identities made of them."""
+
+    identity: tuple[str, ...]
+    pod: str
+    engine: tuple[str, ...]
+
+    @classmethod
+    def of(cls, settings: PrometheusSettings, matchers: Collection[Matcher]) -> Shape:
+        """Return the shape of the selections with these matchers."""
+        labels = settings.labels
+        own = (labels.namespace, labels.model_name)
+        named = sorted({matcher.label for matcher in matchers} - set(own))
+        return cls(identity=(*own, *named), pod=labels.pod, engine=labels.engine)
+
+    @property
+    def per_engine(self) -> str:
+        """List what tells one engine of one workload from all others."""
+        return _listed((*self.identity, self.pod, *self.engine))
+
+    @property
+    def per_pod(self) -> str:
+        """List what tells one pod of one workload from all others."""
+        return _listed((*self.identity, self.pod))
+
+
+def tick_queries(
+    settings: PrometheusSettings, shape: Shape, where: Sequence[Matcher]
+) -> Mapping[Kind, str]:
+    """Write the queries for all series that `where` selects."""
+    writer = _Writer(settings, shape, where)
+    return {
+        Kind.GAUGES: writer.gauges(),
+        Kind.RATES: writer.rates(),
+        Kind.BUSY: writer.busy(),
+        Kind.SILENT: writer.silent(),
+        Kind.UNSEEN: writer.unseen(),
+        Kind.SCRAPED: writer.scraped(),
+        Kind.BUCKETS: writer.buckets(),
+    }
+
+
+def one_of(label: str, values: Collection[str]) -> Matcher:
+    """Match any of the values, and series without the label (to be reported as such)."""
+    escaped = "|".join(re.escape(value).replace(r"\-", "-") for value in sorted(values))
+    return Matcher(label=label, op=MatchOp.REGEX, value=f"|{escaped}")
+
+
+class _Writer:
+    def __init__(
+        self, settings: PrometheusSettings, shape: Shape, where: Sequence[Matcher]
+    ) -> None:
+        self._shape = shape
+        self._fresh = f"[{settings.staleness:g}s]"
+        # Routers publish the engines' names too: theirs know no model, or name the server behind.
+        model = f'{settings.labels.model_name}!=""'
+        self._where = ",".join([model, 'server=""', *(str(matcher) for matcher in where)])
+
+    def gauges(self) -> str:
+        extra = 'reason=~"|capacity",sleep_state=~"|awake"'
+        newest = f"last_over_time({self._any(GAUGES, extra)}{self._fresh})"
+        return f"max by (__name__,{self._shape.per_engine}) ({newest})"
+
+    def rates(self) -> str:
+        return " or ".join(self._rate(counter) for counter in COUNTERS)
+
+    def busy(self) -> str:
+        # A minimum over the window says nothing of a replica younger than the window.
+        spans = [
+            f"((min_over_time({series}{_RATE}) > 0) "
+            f"and last_over_time({series}{self._fresh} offset {RATE_WINDOW:g}s))"
+            for stem in (RUNNING, WAITING)
+            for series in self._each(stem)
+        ]
+        return f"max by ({self._shape.per_pod}) ({' or '.join(spans)})"
+
+    def silent(self) -> str:
+        """Find engines whose counters are there while their gauges have no sample yet."""
+        by = self._shape.per_engine
+        counted = f"max by ({by}) (last_over_time({self._any([TOKENS])}{self._fresh}))"
+        gauged = f"max by ({by}) (last_over_time({self._any([RUNNING])}{self._fresh}))"
+        return f"{counted} unless {gauged}"
+
+    def unseen(self) -> str:
+        alive = self._any([RUNNING, TOKENS])
+        by = self._shape.per_pod
+        known = f"max by ({by}) (last_over_time({alive}[{REMEMBERED:g}s]))"
+        return f"{known} unless max by ({by}) (last_over_time({alive}{self._fresh}))"
+
+    def scraped(self) -> str:
+        # A subquery, since a marker of staleness hides a sample's time but not its value.
+        stamps = " or ".join(
+            f"timestamp({series})" for stem in (RUNNING, TOKENS) for series in self._each(stem)
+        )
+        window = f"{self._fresh[:-1]}:{_TIMESTAMP_STEP}s]"
+        return f"max by ({_listed(self._shape.identity)}) (max_over_time(({stamps}){window}))"
+
+    def buckets(self) -> str:
+        growth = " or ".join(f"increase({series}{_RATE})" for series in self._each(TTFT_BUCKET))
+        once = f"max by ({self._shape.per_engine},le) ({growth})"
+        return f"sum by ({_listed(self._shape.identity)},le) ({once})"
+
+    def _rate(self, counter: str) -> str:
+        rates = " or ".join(f"rate({series}{_RATE})" for series in self._each(counter))
+        grouped = f"max by ({self._shape.per_engine},reason) ({rates})"
+        return f'label_replace({grouped}, "{SIGNAL}", "{counter}", "", "")'
+
+    def _any(self, stems: Sequence[str], extra: str = "") -> str:
+        names = "|".join(prefix + stem for stem in stems for prefix in PREFIXES)
+        where = f"{self._where},{extra}" if extra else self._where
+        return f'{{__name__=~"{names}",{where}}}'
+
+    def _each(self, stem: str) -> list[str]:
+        # Functions drop the name, and then two names with the same labels are an error.
+        return [f"{prefix}{stem}{{{self._where}}}" for prefix in PREFIXES]
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return ",".join(dict.fromkeys(labels))
