@@ -15,15 +15,13 @@ from scaler.adapters.page_memory import Group, Model, Place, place_of, remember
 from scaler.adapters.scrape_client import PageClient, ScrapeSettings, renamed
 from scaler.adapters.targets import Target, TargetsFile
 from scaler.adapters.vllm import (
-    FAMILIES,
-    NEEDLES,
-    PREFIXES,
     Engine,
     Gauges,
     Signal,
     fold_gauges,
     fold_replica,
     merge_latencies,
+    names_of,
 )
 from scaler.control.ports import (
     Clock,
@@ -95,10 +93,7 @@ class ScrapeSource:
         self._started = clock.now()
         self._client = PageClient(settings)
         self._scanner: Scanner[Place] = Scanner(
-            prefixes=PREFIXES,
-            stems=[stem for stems in FAMILIES.values() for stem in stems],
-            needles=NEEDLES,
-            place=place_of,
+            names=[name for signal in Signal for name in names_of(signal)], place=place_of
         )
         self._adopt_targets()
 

@@ -49,17 +49,6 @@ FAMILIES: Mapping[Signal, tuple[str, ...]] = {
 }
 """The names (without prefix) under which samples of a signal are exposed, the newest first."""
 
-NEEDLES = (
-    "num_requests_",
-    "cache_usage_perc",
-    "engine_sleep_state",
-    "time_to_first_token_seconds_",
-    "generation_tokens_total",
-    "num_preemptions_total",
-    "admission_rejections_total",
-)
-"""As few texts as find all of these names."""
-
 GAUGES = (
     Signal.RUNNING,
     Signal.WAITING,
@@ -78,12 +67,15 @@ workers of one node with the same engine number."""
 PART_LABELS = frozenset({"le", "reason", "sleep_state", "pid"})
 """Tell the series of one engine apart, never two engines: `pid` is an API-server process."""
 
-_SIGNALS = {
+_SIGNALS: Mapping[str, Signal] = {
     prefix + stem: signal
     for signal, stems in FAMILIES.items()
     for stem in stems
     for prefix in PREFIXES
 }
+
+NAMES: Collection[str] = _SIGNALS.keys()
+"""Every full name that is read."""
 
 Engine: TypeAlias = tuple[str, ...]
 Gauges: TypeAlias = dict[Signal, float]
