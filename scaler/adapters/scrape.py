@@ -259,14 +259,14 @@ def _matches(labels: Mapping[str, str], accepts: Iterable[tuple[str, Accepts]]) 
 
 def _replica(pod: str, parts: Sequence[Shown]) -> ReplicaReading | None:
     """Fold the pages of one pod; None where none of them shows an engine."""
-    models = [(part.page.target.address, part.model) for part in parts if part.model is not None]
+    models = [(part.page.target.url, part.model) for part in parts if part.model is not None]
     engines: dict[Engine, Gauges] = {}
     idle: list[Engine] = []
     rates: dict[Signal, float | None] = {}
     busy_for = 0.0
-    for address, model in models:
-        engines.update({(address, *e): gauges for e, gauges in model.engines.items()})
-        idle += [(address, *engine) for engine in model.idle_engines()]
+    for url, model in models:
+        engines.update({(url, *e): gauges for e, gauges in model.engines.items()})
+        idle += [(url, *engine) for engine in model.idle_engines()]
         for signal, rate in model.rates().items():
             before = rates.get(signal)
             rates[signal] = rate if rate is None or before is None else before + rate
