@@ -63,10 +63,11 @@ class Scanner(Generic[_Place]):
         Timestamps and exemplars are dropped. Raises ExpositionInvalid, also where the page's last
         line has no end: then somebody cut it.
         """
-        lines = self._candidates(page)
+        if page[:512].lstrip()[:1] == b"<":
+            raise ExpositionInvalid("the page is HTML or XML, not metrics: is the path right?")
         known = self._known
         samples: list[tuple[_Place, float]] = []
-        for line in lines:
+        for line in self._candidates(page):
             series, _, rest = line.rpartition(b"}")
             try:
                 place = known[series]
@@ -99,6 +100,7 @@ class Scanner(Generic[_Place]):
                 raise ExpositionInvalid(f"it has over {LONGEST_LINE} bytes")  # noqa: TRY301
             named = _NAME.match(line)
             if named is None or named[1] not in self._names:
+                self._remember(line.rpartition(b"}")[0], None)
                 return None, 0.0
             labels, end = _labels(line, named.end())
             place = self._place(named[1].decode(), labels)
@@ -107,17 +109,24 @@ class Scanner(Generic[_Place]):
             fault = error if isinstance(error, ExpositionInvalid) else "it is no UTF-8"
             where = page.count(b"\n", 0, page.find(line)) + 1
             raise ExpositionInvalid(f"line {where} is no sample: {fault}") from error
-        if line[end - 1 : end] == b"}" and end <= _LONGEST_REMEMBERED:
-            if len(self._known) >= _REMEMBERED_SERIES:
-                self._known.clear()
-            self._known[line[: end - 1]] = place
+        if line[end - 1 : end] == b"}":
+            self._remember(line[: end - 1], place)
         return place, value
+
+    def _remember(self, series: bytes, place: _Place | None) -> None:
+        if not series or len(series) > _LONGEST_REMEMBERED:
+            return
+        if len(self._known) >= _REMEMBERED_SERIES:
+            self._known.clear()
+        self._known[series] = place
 
 
 def _labels(line: bytes, at: int) -> tuple[dict[str, str], int]:
     """Read the labels that begin at `at`, if any do, and say where they end."""
     labels: dict[str, str] = {}
     if line[at : at + 1] != b"{":
+        if line[at - 1 : at] not in (b" ", b"\t"):
+            raise ExpositionInvalid("neither labels nor a blank follow its name")
         return labels, at
     at += 1
     label = _LABEL.match(line, at)

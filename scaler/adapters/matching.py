@@ -6,6 +6,7 @@ RE2 takes time linear in the text, so that no pattern of a trigger can hang the 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import lru_cache
 
 import re2  # type: ignore[import-untyped]
 
@@ -17,6 +18,7 @@ Accepts = Callable[[str], bool]
 """Says whether a label's value (empty where the label is absent) is meant."""
 
 
+@lru_cache(maxsize=4096)
 def compiled(matcher: Matcher) -> Accepts:
     """Make a matcher ready for many values. Raises SelectionInvalid."""
     wanted = matcher.value

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from scaler.adapters.exposition import ExpositionInvalid
 from scaler.adapters.vllm import (
     COUNTERS,
     ENGINE_COUNTERS,
@@ -32,6 +33,10 @@ Group: TypeAlias = tuple[tuple[str, str], ...]
 _NO_GROUP_LABELS = frozenset(ENGINE_LABELS) | PART_LABELS
 LONGEST_PAUSE: Seconds = TICK
 """Between two scrapes further apart than this nobody knows what happened."""
+FORGOTTEN_AFTER: Seconds = 300.0
+"""A model or a counter that its page no longer shows is remembered this long (seconds)."""
+MOST_MODELS = 256
+"""More models than this on one page are labels that change at every request."""
 
 _GAUGES, _COUNTERS = frozenset(GAUGES), frozenset(COUNTERS)
 
@@ -64,14 +69,16 @@ class Totals:
     A counter that falls has started anew at 0. One that appears later counts from its first value.
     """
 
-    __slots__ = ("_history", "_last", "_slots", "_totals")
+    __slots__ = ("_history", "_last", "_seen", "_slots", "_totals", "_trimmed")
 
     def __init__(self) -> None:
         """Start with nothing."""
         self._slots: dict[Hashable, int] = {}
         self._last: list[float] = []
         self._totals: list[float] = []
+        self._seen: list[Seconds] = []
         self._history: deque[tuple[Seconds, array[float]]] = deque()
+        self._trimmed: Seconds | None = None
 
     def record(self, at: Seconds, values: Mapping[Hashable, float]) -> None:
         """Take the counters of one scrape in; what is no amount is left as it was."""
@@ -83,16 +90,40 @@ class Totals:
                 self._slots[key] = len(self._last)
                 self._last.append(value)
                 self._totals.append(0.0)
+                self._seen.append(at)
                 continue
             before = self._last[slot]
             self._totals[slot] += value - before if value >= before else value
             self._last[slot] = value
+            self._seen[slot] = at
         self._history.append((at, array("d", self._totals)))
-        # The newest scrape that is at least a window old stays: growth is counted from it.
+        # The newest scrape that is at least a window old stays: growth is counted from it, unless
+        # a long silence lies between: then the window's growth is known only from its end.
         while self._history[0] is not self._history[-1] and (
             self._history[1][0] <= at - RATE_WINDOW
+            or self._history[0][0] < at - RATE_WINDOW - LONGEST_PAUSE
         ):
             self._history.popleft()
+        self._trim(at)
+
+    def _trim(self, at: Seconds) -> None:
+        """Forget now and then the counters that are no longer shown."""
+        if self._trimmed is None or at - self._trimmed < FORGOTTEN_AFTER:
+            self._trimmed = at if self._trimmed is None else self._trimmed
+            return
+        self._trimmed = at
+        kept = {k: s for k, s in self._slots.items() if self._seen[s] > at - FORGOTTEN_AFTER}
+        if len(kept) == len(self._slots):
+            return
+        slots = list(kept.values())
+        self._history = deque(
+            (when, array("d", [totals[s] if s < len(totals) else 0.0 for s in slots]))
+            for when, totals in self._history
+        )
+        self._last = [self._last[s] for s in slots]
+        self._totals = [self._totals[s] for s in slots]
+        self._seen = [self._seen[s] for s in slots]
+        self._slots = {key: slot for slot, key in enumerate(kept)}
 
     def span(self) -> Seconds:
         """Return over which time growth is known, at most about the rate window."""
@@ -159,7 +190,7 @@ class Model:
 def remember(
     models: dict[Group, Model], samples: Iterable[tuple[Place, float]], at: Seconds
 ) -> None:
-    """Take one scrape of a page in."""
+    """Take one scrape of a page in. Raises ExpositionInvalid where it shows too many models."""
     engines: dict[Group, dict[Engine, Gauges]] = {}
     counters: dict[Group, dict[Hashable, float]] = {}
     for place, value in samples:
@@ -171,7 +202,12 @@ def remember(
             values = counters.setdefault(place.group, {})
             # Two API-server processes of one engine show one counter, and only one holds it.
             values[key] = max(value, values.get(key, value))
-    for group in engines.keys() | counters.keys():
+    groups = engines.keys() | counters.keys()
+    if len(groups) > MOST_MODELS:
+        raise ExpositionInvalid(f"the page shows over {MOST_MODELS} models")
+    for group in [g for g, model in models.items() if at - model.seen_at > FORGOTTEN_AFTER]:
+        del models[group]
+    for group in groups:
         model = models.setdefault(group, Model())
         values = counters.get(group, {})
         model.engines = engines.get(group, {})

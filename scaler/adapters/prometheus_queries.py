@@ -12,26 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from scaler.adapters.prometheus_settings import PrometheusSettings
+from scaler.adapters.vllm import COUNTERS, GAUGES, Signal, names_of
 from scaler.core.units import RATE_WINDOW
 from scaler.core.workload import Matcher, MatchOp
-
-PREFIXES = ("vllm:", "vllm_", "ray_vllm_", "ray_vllm:")
-"""vLLM's own prefix; what a pipeline without colons makes of it; and Ray Serve's, both ways."""
-
-RUNNING, WAITING = "num_requests_running", "num_requests_waiting"
-WAITING_BY_REASON = "num_requests_waiting_by_reason"
-KV_CACHE, KV_CACHE_OLD = "kv_cache_usage_perc", "gpu_cache_usage_perc"
-SLEEP_STATE = "engine_sleep_state"
-GAUGES = (RUNNING, WAITING, WAITING_BY_REASON, KV_CACHE, KV_CACHE_OLD, SLEEP_STATE)
-
-FIRST_TOKENS, TOKENS, PREEMPTIONS, REJECTIONS = (
-    "time_to_first_token_seconds_count",
-    "generation_tokens_total",
-    "num_preemptions_total",
-    "admission_rejections_total",
-)
-COUNTERS = (FIRST_TOKENS, TOKENS, PREEMPTIONS, REJECTIONS)
-TTFT_BUCKET = "time_to_first_token_seconds_bucket"
 
 SIGNAL = "__signal__"
 """A label that our queries add, to tell apart what one query brings back together."""
@@ -120,7 +103,7 @@ class _Writer:
 
     def gauges(self) -> str:
         extra = 'reason=~"|capacity",sleep_state=~"|awake"'
-        newest = f"last_over_time({self._any(GAUGES, extra)}{self._fresh})"
+        newest = f"last_over_time({self._any(*GAUGES, extra=extra)}{self._fresh})"
         return f"max by (__name__,{self._shape.per_engine}) ({newest})"
 
     def rates(self) -> str:
@@ -131,20 +114,20 @@ class _Writer:
         spans = [
             f"((min_over_time({series}{_RATE}) > 0) "
             f"and last_over_time({series}{self._fresh} offset {RATE_WINDOW:g}s))"
-            for stem in (RUNNING, WAITING)
-            for series in self._each(stem)
+            for signal in (Signal.RUNNING, Signal.WAITING)
+            for series in self._each(signal)
         ]
         return f"max by ({self._shape.per_pod}) ({' or '.join(spans)})"
 
     def silent(self) -> str:
         """Find engines whose counters are there while their gauges have no sample yet."""
         by = self._shape.per_engine
-        counted = f"max by ({by}) (last_over_time({self._any([TOKENS])}{self._fresh}))"
-        gauged = f"max by ({by}) (last_over_time({self._any([RUNNING])}{self._fresh}))"
+        counted = f"max by ({by}) (last_over_time({self._any(Signal.TOKENS)}{self._fresh}))"
+        gauged = f"max by ({by}) (last_over_time({self._any(Signal.RUNNING)}{self._fresh}))"
         return f"{counted} unless {gauged}"
 
     def unseen(self) -> str:
-        alive = self._any([RUNNING, TOKENS])
+        alive = self._any(Signal.RUNNING, Signal.TOKENS)
         by = self._shape.per_pod
         known = f"max by ({by}) (last_over_time({alive}[{REMEMBERED:g}s]))"
         return f"{known} unless max by ({by}) (last_over_time({alive}{self._fresh}))"
@@ -152,29 +135,33 @@ class _Writer:
     def scraped(self) -> str:
         # A subquery, since a marker of staleness hides a sample's time but not its value.
         stamps = " or ".join(
-            f"timestamp({series})" for stem in (RUNNING, TOKENS) for series in self._each(stem)
+            f"timestamp({series})"
+            for signal in (Signal.RUNNING, Signal.TOKENS)
+            for series in self._each(signal)
         )
         window = f"{self._fresh[:-1]}:{_TIMESTAMP_STEP}s]"
         return f"max by ({_listed(self._shape.identity)}) (max_over_time(({stamps}){window}))"
 
     def buckets(self) -> str:
-        growth = " or ".join(f"increase({series}{_RATE})" for series in self._each(TTFT_BUCKET))
+        growth = " or ".join(
+            f"increase({series}{_RATE})" for series in self._each(Signal.TTFT_BUCKET)
+        )
         once = f"max by ({self._shape.per_engine},le) ({growth})"
         return f"sum by ({_listed(self._shape.identity)},le) ({once})"
 
-    def _rate(self, counter: str) -> str:
+    def _rate(self, counter: Signal) -> str:
         rates = " or ".join(f"rate({series}{_RATE})" for series in self._each(counter))
         grouped = f"max by ({self._shape.per_engine},reason) ({rates})"
-        return f'label_replace({grouped}, "{SIGNAL}", "{counter}", "", "")'
+        return f'label_replace({grouped}, "{SIGNAL}", "{counter.value}", "", "")'
 
-    def _any(self, stems: Sequence[str], extra: str = "") -> str:
-        names = "|".join(prefix + stem for stem in stems for prefix in PREFIXES)
+    def _any(self, *signals: Signal, extra: str = "") -> str:
+        names = "|".join(name for signal in signals for name in names_of(signal))
         where = f"{self._where},{extra}" if extra else self._where
         return f'{{__name__=~"{names}",{where}}}'
 
-    def _each(self, stem: str) -> list[str]:
+    def _each(self, signal: Signal) -> list[str]:
         # Functions drop the name, and then two names with the same labels are an error.
-        return [f"{prefix}{stem}{{{self._where}}}" for prefix in PREFIXES]
+        return [f"{name}{{{self._where}}}" for name in names_of(signal)]
 
 
 def _listed(labels: Sequence[str]) -> str:

@@ -72,6 +72,7 @@ class ScrapeStats:
     scrapes: Counter[str] = field(default_factory=Counter)
     targets: int = 0
     targets_fault: str | None = None
+    secrets_fault: str | None = None
 
 
 class ScrapeSource:
@@ -148,7 +149,13 @@ class ScrapeSource:
         return ()
 
     def _look(self) -> None:
-        self._client.read_secrets()
+        try:
+            self._client.read_secrets()
+            self.stats.secrets_fault = None
+        except SourceError as error:  # the old ones stay: a file that rotates is gone for a moment
+            if self.stats.secrets_fault is None:
+                _log.warning("secrets-unreadable", error=str(error))
+            self.stats.secrets_fault = str(error)
         if self._file.look():
             self._adopt_targets()
         self.stats.targets_fault = self._file.fault
@@ -175,6 +182,9 @@ class ScrapeSource:
             self._note(page, SourceAnswerInvalid(str(error)))
         except SourceError as error:
             self._note(page, error)
+        except Exception as error:  # noqa: BLE001 - one page's fault must not end the others' task
+            _log.exception("scrape-failed-oddly", target=page.target.address)
+            self._note(page, SourceAnswerInvalid(f"reading it failed: {type(error).__name__}"))
         finally:
             page.fetching = False
 
@@ -199,7 +209,9 @@ class ScrapeSource:
             raise self._silence(shown)
         loading = sum(1 for parts in pods.values() if not any(p.page.answered for p in parts))
         replicas = [
-            replica for pod, parts in fresh.items() if (replica := _replica(pod, parts)) is not None
+            replica
+            for pod, parts in fresh.items()
+            if _whole(pods[pod], at - TICK) and (replica := _replica(pod, parts)) is not None
         ]
         pages = [part.page for parts in fresh.values() for part in parts]
         return Reading(
@@ -255,6 +267,13 @@ class _Index:
 
 def _matches(labels: Mapping[str, str], accepts: Iterable[tuple[str, Accepts]]) -> bool:
     return all(accept(labels.get(label, "")) for label, accept in accepts)
+
+
+def _whole(parts: Iterable[Shown], since: Seconds) -> bool:
+    """Say whether no engine page of a pod fell silent: the rest would look less busy."""
+    return all(
+        part.page.answered_since(since) for part in parts if part.page.answered and part.page.models
+    )
 
 
 def _replica(pod: str, parts: Sequence[Shown]) -> ReplicaReading | None:

@@ -348,6 +348,20 @@ async def test_two_ports_of_one_pod_are_one_replica(engines: Engines) -> None:
     assert (replica.name, replica.running, replica.engines) == ("chat-0", 7.0, 2)
 
 
+async def test_a_replica_of_which_a_part_fell_silent_is_unseen(engines: Engines) -> None:
+    """Half of a replica's engines would look like a replica that is half as busy."""
+    engines.pages = {"p0": engine_page(), "p1": engine_page(), "other": engine_page()}
+    engines.labels = {"p0": {"pod": "chat-0"}, "p1": {"pod": "chat-0"}}
+    world = World(engines)
+    await world.scrape()
+    engines.pages["p1"] = _status(503)
+    for _ in range(4):
+        await world.scrape()
+    reading = await world.reading(chosen())
+    assert [replica.name for replica in reading.replicas] == ["other"]
+    assert (reading.unseen, reading.loading) == (1, 0)
+
+
 async def test_selections_are_kept_apart(engines: Engines) -> None:
     """Namespace, model and matchers on target labels decide what is meant."""
     engines.pages = {name: engine_page() for name in ("a", "b", "c")}
@@ -378,6 +392,10 @@ def _status(status: int, **headers: str) -> Callable[[web.Request], web.StreamRe
         pytest.param(_status(500), SourceUnreachable, "500", id="500"),
         pytest.param(b"x" * 2_000_000, SourceAnswerInvalid, "larger than", id="too-large"),
         pytest.param(engine_page()[:-9], SourceAnswerInvalid, "cut off", id="cut-off"),
+        pytest.param(
+            b"<html><body>login</body></html>\n", SourceAnswerInvalid, "is HTML", id="login-page"
+        ),
+        pytest.param(bytes(range(256)), SourceAnswerInvalid, "cut off", id="binary"),
         pytest.param(
             b'vllm:num_requests_running{engine="0",model_name="m"} many\n',
             SourceAnswerInvalid,
@@ -417,9 +435,9 @@ async def test_a_gauge_that_cannot_be_is_no_report(engines: Engines, value: str)
     assert reading.unseen == 1
 
 
-@pytest.mark.parametrize("body", [b"", b"# nothing\n", b"<html><body>login</body></html>\n"])
+@pytest.mark.parametrize("body", [b"", b"# nothing\n", b"http_requests_total 5\n"])
 async def test_a_page_without_engines_is_unseen(engines: Engines, body: bytes) -> None:
-    """Statistics switched off, or a login page: the replica does not report."""
+    """Statistics switched off: the replica does not report."""
     engines.pages = {"a": body, "b": engine_page()}
     world = World(engines)
     await world.scrape()
@@ -489,7 +507,10 @@ async def test_a_token_is_read_anew_and_never_told(engines: Engines, tmp_path: P
     await world.scrape()
     token.write_text(f"{CANARY}-new\n", encoding="utf-8")
     await world.scrape()
-    assert seen == [f"Bearer {CANARY}-old", f"Bearer {CANARY}-new"]
+    token.unlink()
+    await world.scrape()
+    assert seen == [f"Bearer {CANARY}-{age}" for age in ("old", "new", "new")]
+    assert "token cannot be read" in (world.source.stats.secrets_fault or "")
     found = await world.read(chosen())
     assert isinstance(found, SourceDenied)
     assert CANARY not in str(found)
