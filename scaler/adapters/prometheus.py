@@ -147,10 +147,21 @@ class PrometheusSource:
                 partial = True
             else:
                 partial = answer.partial
-                for series in answer.series:
-                    enter(kind, shape, series, views)
+                self._enter(kind, shape, answer, views)
             for view in views.values():
                 view.partial = view.partial or partial
+
+    def _enter(
+        self, kind: Kind, shape: Shape, answer: Answer, views: Mapping[Seconds, View]
+    ) -> None:
+        try:
+            for series in answer.series:
+                enter(kind, shape, series, views)
+        except (KeyError, ValueError) as error:
+            raise SourceAnswerInvalid(
+                f'source "{self.name}": the answer to the query for {kind.value} lacks {error}, '
+                "which the query asks for; is something between us rewriting labels?"
+            ) from error
 
     def _reading(self, shape: Shape, selection: Selection, view: View, at: Seconds) -> Reading:
         accepts = compiled_all(self._matchers(selection))
