@@ -254,7 +254,12 @@ class Follower:
         contests = contested(entries, {s: h.replicas for s, h in self._histories.items()}, at)
         posted: dict[WorkloadKey, Posting] = {}
         for count, (entry, selection) in enumerate(entries, start=1):
-            posting = self._judge(entry, selection, at, contest=entry.key in contests)
+            try:
+                posting = self._judge(entry, selection, at, contest=entry.key in contests)
+            except Exception:  # noqa: BLE001 - logged, and every other workload is decided
+                # Its last answer stays, and grows too old to be given in the end.
+                self._log.exception("decision-failed", workload=str(entry.key))
+                continue
             if posting is not None:
                 posted[entry.key] = posting
             if count % _DECISIONS_BETWEEN_BREATHS == 0:

@@ -35,8 +35,8 @@ class Decision:
     `desired` is a whole number of replicas; `None` means that nothing may be answered (gRPC
     UNAVAILABLE). `active` is `None` while neither activity nor idleness is proven. `notes` are
     further reasons that a person should know. `advised` is what `mode: act` would answer.
-    `overload_for` and `calm_for` say how long the newest samples have asked for more, or for
-    fewer, replicas than `current`.
+    `overload_for` and `calm_for` say how long, within the window in question, the newest samples
+    have asked for more, or for fewer, replicas than `current`.
     """
 
     at: Seconds
@@ -193,8 +193,10 @@ def _within_corridor(
     ceiling = scale.within_bounds(round_up(lines.ceiling))
     aimed = max(floor, min(ceiling, scale.current))
     desired, tolerated = obeyed(aimed, scale)
-    calm_for = _held_for(samples, needs, lambda n: _fewer(n.high + absent, scale))
-    overload_for = _held_for(samples, needs, lambda n: _more(n.low, scale))
+    calm_for = _held_for(
+        samples, needs, lines.in_window.span, lambda n: _fewer(n.high + absent, scale)
+    )
+    overload_for = _held_for(samples, needs, lines.out_window.span, lambda n: _more(n.low, scale))
     reason = tolerated or _reason(lines, aimed, scale, overload_for, calm_for, need)
     return Decision(
         at=now,
@@ -236,13 +238,19 @@ def _fewer(replicas: float, scale: Scale) -> bool:
 
 
 def _held_for(
-    samples: Sequence[Sample], needs: Sequence[Need], holds: Callable[[Need], bool]
+    samples: Sequence[Sample],
+    needs: Sequence[Need],
+    at_most: Seconds,
+    holds: Callable[[Need], bool],
 ) -> Seconds:
-    """Return for how long, up to the newest sample and without a gap, something has held."""
+    """Return for how long, up to the newest sample and without a gap, something has held.
+
+    What lies before the window is not counted: one scaler may have forgotten it already.
+    """
     held = 0.0
     expected = samples[-1].at
     for sample, need in zip(reversed(samples), reversed(needs), strict=True):
-        if sample.at != expected or not holds(need):
+        if held >= at_most or sample.at != expected or not holds(need):
             break
         held += TICK
         expected -= TICK
@@ -274,7 +282,8 @@ def _reason(
         return _blind(lines.floor_reason) or Reason.SCALE_OUT_PENDING
     if calm_for:
         return _blind(lines.ceiling_reason) or Reason.SCALE_IN_PENDING
-    if math.isinf(need.high) and need.low == 0:
+    knows_nothing = math.isinf(need.high) and need.low == 0
+    if knows_nothing or lines.ceiling_reason is Reason.WARMING_UP:
         return _blind(lines.ceiling_reason) or Reason.STEADY
     if scale.current == max(1, scale.min_replicas) and round_up(lines.ceiling) <= scale.current:
         return Reason.AT_MIN

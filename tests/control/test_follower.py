@@ -34,7 +34,7 @@ async def test_history_read_back_gives_a_decision_at_once() -> None:
     house = build(busy, FakeCluster(chat=FOUR))
     house.ask()
     await house.follower.admit(tick_at(house.clock.now()))
-    assert house.posting().decision.overload_for > 60
+    assert house.posting().decision.overload_for == 60
     assert (house.posting().decision.desired or 0) > 4
 
 
@@ -134,6 +134,22 @@ async def test_one_failing_selection_disturbs_no_other() -> None:
     assert (house.posting("chat").decision.desired or 0) > 4
     assert house.posting("code").decision.desired == 4
     assert house.posting("code").decision.reason is Reason.SOURCE_SILENT
+
+
+async def test_a_workload_that_cannot_be_decided_disturbs_no_other() -> None:
+    """A reading that breaks the decision costs its own workload the answer, nobody else's."""
+
+    def script(selection: Selection, at: float) -> Reading:
+        broken = selection.model_name == "code"
+        running = float("nan") if broken else 30.0
+        return fleet_reading(at, running=running, waiting=8.0, prefix=str(selection.model_name))
+
+    house = build(script, FakeCluster(chat=FOUR, code=FOUR))
+    house.ask("code")
+    house.ask("chat")
+    await house.ticks(6)
+    assert (house.posting("chat").decision.desired or 0) > 4
+    assert house.board.snapshot.of("llm", "code") == []
 
 
 async def test_a_moved_count_is_decided_on_at_once() -> None:
