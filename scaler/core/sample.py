@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
@@ -67,9 +68,13 @@ class Sample:
 
 
 def take_sample(reading: Reading) -> Sample:
-    """Put a reading's replicas together; pure, and whatever their order the same."""
-    asleep = [replica for replica in reading.replicas if replica.asleep]
-    awake = [replica for replica in reading.replicas if not replica.asleep]
+    """Put a reading's replicas together; pure, and whatever their order the same.
+
+    A replica that tells what cannot be (NaN, infinite or negative requests) has not reported.
+    """
+    told = [replica for replica in reading.replicas if _is_possible(replica)]
+    asleep = [replica for replica in told if replica.asleep]
+    awake = [replica for replica in told if not replica.asleep]
     stalled = [replica for replica in awake if is_stalled(replica)]
     serving = sorted((r for r in awake if not is_stalled(r)), key=lambda r: r.name)
     queued = [replica for replica in serving if replica.waiting > 0]
@@ -81,7 +86,7 @@ def take_sample(reading: Reading) -> Sample:
         serving=len(serving),
         stalled=len(stalled),
         asleep=len(asleep),
-        unseen=reading.unseen,
+        unseen=reading.unseen + len(reading.replicas) - len(told),
         loading=reading.loading,
         waiting=sum(r.waiting for r in serving),
         running=sum(r.running for r in serving),
@@ -103,6 +108,10 @@ def is_stalled(replica: ReplicaReading) -> bool:
     More replicas cure no livelock, so such a replica neither serves nor counts as demand.
     """
     return replica.busy_for >= RATE_WINDOW and replica.token_rate == 0.0
+
+
+def _is_possible(replica: ReplicaReading) -> bool:
+    return 0 <= replica.running < math.inf and 0 <= replica.waiting < math.inf
 
 
 def sum_of_known(values: Iterable[float | None]) -> float | None:

@@ -137,14 +137,18 @@ async def test_one_failing_selection_disturbs_no_other() -> None:
 
 
 async def test_a_workload_that_cannot_be_decided_disturbs_no_other() -> None:
-    """A reading that breaks the decision costs its own workload the answer, nobody else's."""
+    """What breaks one decision costs that workload its answer, and nobody else."""
+
+    class Broken(FakeCluster):
+        def scale(self, namespace: str, name: str) -> Scale | None:
+            if name == "code":
+                raise KeyError(name)
+            return super().scale(namespace, name)
 
     def script(selection: Selection, at: float) -> Reading:
-        broken = selection.model_name == "code"
-        running = float("nan") if broken else 30.0
-        return fleet_reading(at, running=running, waiting=8.0, prefix=str(selection.model_name))
+        return fleet_reading(at, running=30.0, waiting=8.0, prefix=str(selection.model_name))
 
-    house = build(script, FakeCluster(chat=FOUR, code=FOUR))
+    house = build(script, Broken(chat=FOUR, code=FOUR))
     house.ask("code")
     house.ask("chat")
     await house.ticks(6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from random import Random
 
@@ -172,3 +173,15 @@ def test_the_histogram_becomes_a_percentile() -> None:
     found = take_sample(replace(reading(ONE), ttft=LatencyBuckets(edges=EDGES, counts=counts))).ttft
     assert found is not None
     assert (found.lower, found.upper, found.observations) == (1.0, 2.5, 40.0)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1.0])
+def test_what_cannot_be_is_no_report(value: float) -> None:
+    """A replica that tells nonsense is unseen, so it neither calms nor alarms the fleet."""
+    good = ReplicaReading(name="a", running=2.0, waiting=1.0)
+    bad = [
+        ReplicaReading(name="b", running=value, waiting=0.0),
+        ReplicaReading(name="c", running=0.0, waiting=value),
+    ]
+    sample = take_sample(Reading(at=NOW, scraped_at=NOW, replicas=(good, *bad), unseen=1))
+    assert (sample.serving, sample.running, sample.waiting, sample.unseen) == (1, 2.0, 1.0, 3)
