@@ -107,7 +107,7 @@ class Scanner(Generic[_Place]):
             value = _value(line[end:])
         except (ExpositionInvalid, UnicodeDecodeError) as error:
             fault = error if isinstance(error, ExpositionInvalid) else "it is no UTF-8"
-            where = page.count(b"\n", 0, page.find(line)) + 1
+            where = _number_of(line, page)
             raise ExpositionInvalid(f"line {where} is no sample: {fault}") from error
         if line[end - 1 : end] == b"}":
             self._remember(line[: end - 1], place)
@@ -119,6 +119,12 @@ class Scanner(Generic[_Place]):
         if len(self._known) >= _REMEMBERED_SERIES:
             self._known.clear()
         self._known[series] = place
+
+
+def _number_of(line: bytes, page: bytes) -> int:
+    wanted = line.lstrip(_BLANKS)
+    lines = enumerate(page.split(b"\n"), start=1)
+    return next(number for number, found in lines if found.lstrip(_BLANKS) == wanted)
 
 
 def _labels(line: bytes, at: int) -> tuple[dict[str, str], int]:
