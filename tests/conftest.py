@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 # Hostile input that would eat all memory fails its test instead of the machine.
 _MEMORY_AT_MOST = 6 * 1024**3
-resource.setrlimit(
-    resource.RLIMIT_AS, (_MEMORY_AT_MOST, resource.getrlimit(resource.RLIMIT_AS)[1])
-)
+resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_AT_MOST, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 IN_CI = os.environ.get("CI", "").lower() not in {"", "0", "false"}
 

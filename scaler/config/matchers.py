@@ -41,6 +41,7 @@ _NOT_ALLOWED = {
 
 def matchers(text: str) -> tuple[Matcher, ...]:
     """Return the matchers sorted and without doubles. Raises Unreadable."""
+    text = text.strip()
     if text.startswith("{"):
         raise Unreadable("is in braces", f"leave the braces out: {_WRITE}")
     found: set[Matcher] = set()
