@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import statistics
 import sys
 import tempfile
 import time
@@ -111,7 +112,7 @@ async def measure(follower: Follower, at: float, prepare: object = None) -> None
         at += TICK
         if number == 0:
             print(f"  first tick, history read back: {wall[0]:.2f} s wall, {cpu[0]:.2f} s CPU")
-    share = 100 * sorted(cpu[1:])[len(cpu) // 2] / TICK
+    share = 100 * statistics.median(cpu[1:]) / TICK
     print(f"  CPU a tick:    {told(cpu[1:], ' s')}, {share:.1f} % of a core")
     print(f"  wall a tick:   {told(wall[1:], ' s')}")
     print(f"  longest stall: {told([1e3 * s for s in stalls[1:]], ' ms', 0)}")

@@ -1,0 +1,193 @@
+"""What the loop may rely on: the fakes of the tests and the real adapters keep one promise."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scaler.adapters.clock import WallClock
+from scaler.adapters.cluster_file import FileCluster
+from scaler.adapters.prometheus import PrometheusSource
+from scaler.adapters.prometheus_settings import PrometheusSettings
+from scaler.adapters.scrape import ScrapeSource
+from scaler.adapters.scrape_client import ScrapeSettings
+from scaler.control.ports import Clock, Cluster, Source, SourceError
+from scaler.core.reading import Reading
+from scaler.core.units import TICK, tick_at
+from scaler.core.workload import Scale, Selection
+from scaler.demo.clock import FastClock
+from tests.app.process import engines
+from tests.fakes.clock import FakeClock
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.source import FakeSource, fleet_reading
+from tests.prometheus_server import Past, prometheus
+
+PAGE = (Path(__file__).parents[1] / "data" / "captures" / "saturated-waiting.txt").read_bytes()
+THERE = Selection(source="s", namespace="prod", model_name="tiny")
+ABSENT = Selection(source="s", namespace="prod", model_name="no-such-model")
+
+
+# --- sources --------------------------------------------------------------------------------------
+
+
+def _fake(selection: Selection, at: float) -> Reading:
+    if selection == THERE:
+        return fleet_reading(at, replicas=1, running=4.0, waiting=20.0, prefix="pod")
+    return Reading(at=at, scraped_at=at)
+
+
+@contextmanager
+def _prometheus(directory: Path, at: float) -> Iterator[PrometheusSource]:
+    past = Past()
+    labels = {"namespace": "prod", "pod": "pod-0"}
+    past.add_page(PAGE.decode(), labels, [at - 15.0 * back for back in range(40)])
+    with prometheus(directory, past) as url:
+        yield PrometheusSource(PrometheusSettings(url=url, name="s", settle=0.0))
+
+
+@pytest.fixture(params=["fake", "scrape", pytest.param("prometheus", marks=pytest.mark.prometheus)])
+async def source(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[tuple[Source, float]]:
+    """Give each source, and a tick at which it sees one replica of `THERE`."""
+    at = tick_at(time.time() - 3600.0)
+    if request.param == "fake":
+        yield FakeSource(_fake, "s"), at
+    elif request.param == "prometheus":
+        with _prometheus(tmp_path, at) as real:
+            yield real, at
+    else:
+        async with engines(tmp_path, {"pod-0": PAGE}) as served:
+            clock = FakeClock(at)
+            scrape = ScrapeSource(ScrapeSettings(targets=served.targets, name="s"), clock)
+            await scrape.scrape_once()
+            yield scrape, at
+
+
+async def test_a_source_answers_for_each_selection(source: tuple[Source, float]) -> None:
+    """Never an exception, never one left out; what matches nothing is an empty reading."""
+    asked, at = source
+    found = await asked.read([THERE, ABSENT], at)
+    assert set(found) == {THERE, ABSENT}
+    there, absent = found[THERE], found[ABSENT]
+    assert isinstance(there, Reading)
+    assert isinstance(absent, Reading)
+    assert [(r.name, r.running, r.waiting) for r in there.replicas] == [("pod-0", 4.0, 20.0)]
+    assert (absent.replicas, absent.unseen) == ((), 0)
+    assert there.at == absent.at == at
+    assert there.scrapes >= 1
+
+
+async def test_a_source_is_asked_for_nothing(source: tuple[Source, float]) -> None:
+    """No selections, no answers, no fault."""
+    asked, at = source
+    assert await asked.read([], at) == {}
+
+
+async def test_what_is_recalled_lies_on_the_grid(source: tuple[Source, float]) -> None:
+    """History is at multiples of the step, ascending, within the range; or there is none."""
+    asked, at = source
+    readings = await asked.recall(THERE, at - 4 * TICK + 1.0, at, TICK)
+    assert [r.at for r in readings] in ([], [at - back * TICK for back in (3, 2, 1, 0)])
+
+
+async def test_errors_of_a_source_are_of_the_port(source: tuple[Source, float]) -> None:
+    """A selection that cannot be read gives a SourceError of its own, and the other its reading."""
+    asked, at = source
+    bad = Selection(
+        source="s", namespace="prod", model_name="tiny", activation_query="name:nowhere"
+    )
+    found = await asked.read([bad, THERE], at)
+    assert isinstance(found[THERE], Reading)
+    assert isinstance(found[bad], Reading | SourceError)
+
+
+# --- clusters -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["fake", "file"])
+def cluster(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> tuple[Cluster, Callable[[int], None]]:
+    """Give each cluster with `chat` at 4 replicas, and a way to move it."""
+    if request.param == "fake":
+        fake = FakeCluster(chat=Scale(current=4, max_replicas=20))
+        return fake, lambda count: fake.move("chat", count)
+    path = tmp_path / "counts.yaml"
+
+    def write(count: int) -> None:
+        row = {"namespace": "llm", "name": "chat", "replicas": count, "maxReplicas": 20}
+        path.write_text(yaml.safe_dump([row]), encoding="utf-8")
+
+    write(4)
+    real = FileCluster(path, FakeClock())
+
+    def move(count: int) -> None:
+        write(count)
+        real.look()
+
+    return real, move
+
+
+def test_a_cluster_knows_counts(cluster: tuple[Cluster, Callable[[int], None]]) -> None:
+    """A count that is moved is the count; what nobody knows is None, never zero."""
+    known, move = cluster
+    found = known.scale("llm", "chat")
+    assert found is not None
+    assert (found.current, found.max_replicas) == (4, 20)
+    assert known.scale("llm", "other") is None
+    assert known.scale("other", "chat") is None
+    move(7)
+    moved = known.scale("llm", "chat")
+    assert moved is not None
+    assert moved.current == 7
+
+
+async def test_a_cluster_tells_of_changes(tmp_path: Path) -> None:
+    """Whoever asked to be told hears of a move, from the fake as from the file."""
+    told: list[str] = []
+    fake = FakeCluster(chat=Scale(current=4))
+    fake.on_change(lambda: told.append("fake"))
+    fake.move("chat", 5)
+    path = tmp_path / "counts.yaml"
+    path.write_text("- {namespace: llm, name: chat, replicas: 4}\n", encoding="utf-8")
+    clock = FakeClock()
+    real = FileCluster(path, clock)
+    real.on_change(lambda: told.append("file"))
+    running = asyncio.create_task(real.run())
+    await clock.advance(1.0)
+    path.write_text("- {namespace: llm, name: chat, replicas: 15}\n", encoding="utf-8")
+    async with asyncio.timeout(10):
+        while "file" not in told:
+            await clock.advance(1.0)
+            await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert set(told) == {"fake", "file"}
+
+
+# --- clocks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clock", [FakeClock(time.time()), WallClock(), FastClock(30.0)])
+async def test_a_clock_returns_at_once_for_what_is_past(clock: Clock) -> None:
+    """Sleeping until an instant that has gone by does not wait."""
+    now = clock.now()
+    async with asyncio.timeout(5):
+        await clock.sleep_until(now - 10.0)
+    assert clock.now() >= now
+
+
+@pytest.mark.parametrize("clock", [WallClock(), FastClock(30.0)])
+async def test_a_clock_never_wakes_too_early(clock: Clock) -> None:
+    """Whoever sleeps until a tick sees that tick."""
+    wanted = clock.now() + 0.05
+    async with asyncio.timeout(5):
+        await clock.sleep_until(wanted)
+    assert clock.now() >= wanted
