@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
 
 from scaler.adapters.exposition import ExpositionInvalid, Scanner
-from scaler.adapters.matching import Accepts, compiled_all
-from scaler.adapters.page_memory import Group, Model, Place, place_of, remember
+from scaler.adapters.matching import conditions_of
+from scaler.adapters.page_index import Index, Page, Shown, Strangers
+from scaler.adapters.page_memory import Place, place_of, remember
 from scaler.adapters.scrape_client import PageClient, ScrapeSettings, renamed
-from scaler.adapters.targets import Target, TargetsFile
+from scaler.adapters.targets import TargetsFile
 from scaler.adapters.vllm import (
     Engine,
     Gauges,
@@ -34,35 +35,9 @@ from scaler.core.units import TICK, Seconds
 from scaler.core.workload import Selection
 
 _BATCHES = 10
+_READ_BETWEEN_BREATHS = 25
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True)
-class Page:
-    """One target and what it has shown: per model, for all labels but the engines'."""
-
-    target: Target
-    models: dict[Group, Model] = field(default_factory=dict)
-    answered: deque[Seconds] = field(default_factory=lambda: deque(maxlen=16))
-    trouble: SourceError | None = None
-    fetching: bool = False
-
-    def answered_since(self, instant: Seconds) -> bool:
-        """Say whether the page was read after an instant."""
-        return bool(self.answered) and self.answered[-1] > instant
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A model on a page, with the labels that selectors see.
-
-    `model` is None before any answer, and where the newest answer no longer shows it.
-    """
-
-    page: Page
-    model: Model | None
-    labels: Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -132,9 +107,11 @@ class ScrapeSource:
         self, selections: Collection[Selection], at: Seconds
     ) -> Mapping[Selection, Reading | SourceError]:
         """Say from memory what the pages have shown; see the port."""
-        index = _Index(self._pages.values())
+        index = Index(self._pages.values())
         found: dict[Selection, Reading | SourceError] = {}
-        for selection in selections:
+        for number, selection in enumerate(selections):
+            if number % _READ_BETWEEN_BREATHS == 0:
+                await asyncio.sleep(0)  # whoever asks over gRPC does not wait for all of them
             try:
                 found[selection] = self._reading(index, selection, at)
             except SourceError as error:
@@ -162,13 +139,19 @@ class ScrapeSource:
 
     def _adopt_targets(self) -> None:
         """Keep the memory of targets that stay, by address and path."""
-        known = self._pages
-        self._pages = {}
+        pages: dict[str, Page] = {}
         for target in self._file.targets:
-            page = known.get(target.url) or Page(target)
+            page = self._pages.get(target.url)
+            # An address that another pod has got is another engine.
+            if page is None or (page.target.namespace, page.target.pod) != (
+                target.namespace,
+                target.pod,
+            ):
+                page = Page(target)
             page.target = target
-            self._pages[target.url] = page
-        self.stats.targets = len(self._pages)
+            pages[target.url] = page
+        self._pages = pages
+        self.stats.targets = len(pages)
 
     async def _scrape(self, page: Page) -> None:
         page.fetching = True
@@ -194,79 +177,48 @@ class ScrapeSource:
         page.trouble = error
         self.stats.scrapes[error.kind] += 1
 
-    def _reading(self, index: _Index, selection: Selection, at: Seconds) -> Reading:
-        accepts = compiled_all(selection.matchers)
-        shown = [s for s in index.candidates(selection) if _matches(s.labels, accepts)]
+    def _reading(self, index: Index, selection: Selection, at: Seconds) -> Reading:
+        conditions, since = conditions_of(selection.matchers), at - TICK
         pods: defaultdict[str, list[Shown]] = defaultdict(list)
-        for each in shown:
+        for each in index.known(selection, conditions):
             pods[each.page.target.pod].append(each)
         fresh = {
             pod: seen
             for pod, parts in pods.items()
-            if (seen := [p for p in parts if p.page.answered_since(at - TICK)])
+            if (seen := [part for part in parts if part.page.answered_since(since)])
         }
-        if pods and not fresh:
-            raise self._silence(shown)
-        loading = sum(1 for parts in pods.values() if not any(p.page.answered for p in parts))
+        strangers = index.strangers(selection, conditions)
+        newest = max((some.newest for some in strangers), default=0.0)
+        if (pods or strangers) and not fresh and newest <= since:
+            raise self._silence(pods.values(), strangers)
+        answered = frozenset[str]().union(*(some.answered for some in strangers)) - pods.keys()
+        silent = frozenset[str]().union(*(some.silent for some in strangers)) - pods.keys()
         replicas = [
             replica
             for pod, parts in fresh.items()
-            if _whole(pods[pod], at - TICK) and (replica := _replica(pod, parts)) is not None
+            if _whole(pods[pod], since) and (replica := _replica(pod, parts)) is not None
         ]
-        pages = [part.page for parts in fresh.values() for part in parts]
+        seen = [part for parts in fresh.values() for part in parts]
         return Reading(
             at=at,
-            scraped_at=max((page.answered[-1] for page in pages), default=at),
-            scrapes=max((_rounds(page, at) for page in pages), default=1),
+            scraped_at=max((p.page.answered[-1] for p in seen), default=newest or at),
+            scrapes=max((_rounds(part.page, at) for part in seen), default=1),
             replicas=tuple(replicas),
-            unseen=len(pods) - len(replicas) - loading,
-            loading=loading,
-            ttft=merge_latencies(_latencies(part for parts in fresh.values() for part in parts)),
+            unseen=len(pods) - len(replicas) + len(answered),
+            loading=len(silent - answered),
+            ttft=merge_latencies(_latencies(seen)),
         )
 
-    def _silence(self, shown: Sequence[Shown]) -> SourceError:
-        pages = {each.page.target.url: each.page for each in shown}
-        place = f'source "{self.name}": none of {len(pages)} targets answered'
-        for page in pages.values():
-            if page.trouble is not None:
+    def _silence(
+        self, pods: Iterable[Collection[Shown]], strangers: Collection[Strangers]
+    ) -> SourceError:
+        known = {part.page.target.url: part.page for parts in pods for part in parts}
+        count = len(known) + sum(len(some.pages) for some in strangers)
+        place = f'source "{self.name}": none of {count} targets answered'
+        for page in (*known.values(), *(some.trouble for some in strangers)):
+            if page is not None and page.trouble is not None:
                 return renamed(page.trouble, f"{place}; {page.target.address}")
         return SourceUnreachable(f"{place} yet")
-
-
-class _Index:
-    """What the pages show, by namespace and model, so that a selection looks only at its own."""
-
-    def __init__(self, pages: Iterable[Page]) -> None:
-        self._by_model: defaultdict[tuple[str, str], list[Shown]] = defaultdict(list)
-        self._by_namespace: defaultdict[str, list[Shown]] = defaultdict(list)
-        self._unknown: defaultdict[str, list[Shown]] = defaultdict(list)
-        for page in pages:
-            namespace = page.target.namespace
-            engines = [(g, m) for g, m in page.models.items() if m.is_engine]
-            for group, model in engines:
-                newest = model.seen_at == page.answered[-1]
-                labels = {**dict(group), **page.target.labels}
-                shown = Shown(page, model if newest else None, labels)
-                self._by_namespace[namespace].append(shown)
-                self._by_model[namespace, dict(group).get("model_name", "")].append(shown)
-            if not engines and not (page.models and page.trouble is None):
-                self._unknown[namespace].append(Shown(page, None, page.target.labels))
-
-    def candidates(self, selection: Selection) -> list[Shown]:
-        """Return what may be meant, before the matchers are asked."""
-        if selection.model_name is None:
-            known = self._by_namespace[selection.namespace]
-        else:
-            known = self._by_model[selection.namespace, selection.model_name]
-        return known + [
-            shown
-            for shown in self._unknown[selection.namespace]
-            if selection.model_name in (None, shown.labels.get("model_name", selection.model_name))
-        ]
-
-
-def _matches(labels: Mapping[str, str], accepts: Iterable[tuple[str, Accepts]]) -> bool:
-    return all(accept(labels.get(label, "")) for label, accept in accepts)
 
 
 def _whole(parts: Iterable[Shown], since: Seconds) -> bool:

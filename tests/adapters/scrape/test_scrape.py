@@ -530,3 +530,17 @@ async def test_running_scrapes_at_once_and_then_every_interval(engines: Engines)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert tick_at(world.clock.now()) >= 1_000_000_005.0
+
+
+async def test_an_address_that_another_pod_got_is_another_engine(engines: Engines) -> None:
+    """What the pod before had counted, and for how long it was busy, is not this one's."""
+    engines.pages = {"a": engine_page(tokens=100.0)}
+    world = World(engines)
+    for _ in range(3):
+        await world.scrape()
+    assert (await world.replica(chosen())).busy_for == 10.0
+    engines.labels = {"a": {"pod": "b"}}
+    engines.write()
+    await world.scrape()
+    replica = await world.replica(chosen())
+    assert (replica.name, replica.token_rate, replica.busy_for) == ("b", None, 0.0)
