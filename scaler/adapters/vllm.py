@@ -182,7 +182,7 @@ def fold_gauges(engines: Mapping[Engine, Gauges], idle: Collection[Engine] = ())
         used = gauges.get(Signal.KV_CACHE)
         if used is not None:
             published = True
-            if is_amount(used):
+            if 0.0 <= used <= 1.0:
                 usage.append(used)
     return Load(
         running=running,
@@ -230,7 +230,7 @@ def merge_latencies(growths: Iterable[Mapping[float, float]]) -> LatencyBuckets 
     whole = [growth for growth in growths if _is_histogram(growth)]
     if not whole:
         return None
-    grown = [growth for growth in whole if growth[math.inf] > 0] or whole[:1]
+    grown = [growth for growth in whole if growth[math.inf] > 0] or whole
     common = set(grown[0])
     for growth in grown[1:]:
         if growth.keys() != common:
