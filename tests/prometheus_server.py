@@ -53,8 +53,10 @@ class Past:
 
 
 @contextmanager
-def prometheus(directory: Path, past: Past) -> Iterator[str]:
-    """Run a Prometheus that remembers `past`; gives its address."""
+def prometheus(
+    directory: Path, past: Past, config: str = "global: {scrape_interval: 1h}\n"
+) -> Iterator[str]:
+    """Run a Prometheus that remembers `past` and scrapes as `config` says; gives its address."""
     history, data = directory / "past.txt", directory / "data"
     history.write_text(past.text(), encoding="utf-8")
     made = subprocess.run(
@@ -64,8 +66,8 @@ def prometheus(directory: Path, past: Past) -> Iterator[str]:
         check=False,
     )
     assert made.returncode == 0, made.stderr
-    config = directory / "prometheus.yml"
-    config.write_text("global: {scrape_interval: 1h}\n", encoding="utf-8")
+    configured = directory / "prometheus.yml"
+    configured.write_text(config, encoding="utf-8")
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{found.getsockname()[1]}"
@@ -73,7 +75,7 @@ def prometheus(directory: Path, past: Past) -> Iterator[str]:
         server = subprocess.Popen(
             [
                 shutil.which("prometheus") or "prometheus",
-                f"--config.file={config}",
+                f"--config.file={configured}",
                 f"--storage.tsdb.path={data}",
                 f"--web.listen-address={address}",
             ],

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from scaler.config.trigger import Resolved
 from scaler.control.board import Board, Posting
 from scaler.control.contest import contested
 from scaler.control.ports import Cluster, Source, SourceError, SourceUnreachable
@@ -57,12 +58,13 @@ class Follower:
         self._judgements: dict[WorkloadKey, Judgement] = {}
         self._troubles: dict[Selection, str] = {}
         self._minutes_wanted: dict[Selection, Seconds] = {}
+        self._admitted: dict[WorkloadKey, tuple[Resolved | None, str | None]] = {}
         self._log = structlog.get_logger(__name__).bind(source=source.name)
 
     async def tick(self, at: Seconds) -> None:
         """Sample, decide and post at the tick `at`. Troubles are noted, never raised."""
         self._drop_unused(self._entries())
-        known = [(entry, s) for entry, s in self._entries() if self._is_posted(entry)]
+        known = [(entry, s) for entry, s in self._entries() if self._is_admitted(entry)]
         await self._sample({selection for _, selection in known}, at)
         await self._mend(at)
         self._forget_old(at)
@@ -73,10 +75,13 @@ class Follower:
     async def admit(self, at: Seconds) -> bool:
         """Take in what is new or edited since it was last posted: history first, then an answer.
 
-        Reading history back takes a while, so it is a batch at a time; returns whether any is left.
+        Reading history back takes a while, so KEDA is first given what is known without, and it is
+        done a batch at a time; returns whether any is left.
         """
-        fresh = [(entry, s) for entry, s in self._entries() if not self._is_posted(entry)]
+        fresh = [(entry, s) for entry, s in self._entries() if not self._is_admitted(entry)]
         entries = fresh[:_ADMITTED_TOGETHER]
+        posted = self._board.snapshot.postings
+        await self._decide([e for e in fresh if e[0].key not in posted], at)
         limit = asyncio.Semaphore(_RECALLS_AT_ONCE)
 
         async def recall(entry: Entry, selection: Selection) -> None:
@@ -86,6 +91,7 @@ class Follower:
         await asyncio.gather(*(recall(entry, selection) for entry, selection in entries))
         await self._sample({s for _, s in entries if not self._is_sampled(s, at)}, at)
         await self._decide(entries, at)
+        self._admitted.update({entry.key: _terms(entry) for entry, _ in entries})
         return len(fresh) > len(entries)
 
     async def review(self, at: Seconds) -> None:
@@ -131,12 +137,8 @@ class Follower:
             if entry.resolved is not None and entry.resolved.selection.source == self.source.name
         ]
 
-    def _is_posted(self, entry: Entry) -> bool:
-        posting = self._board.snapshot.postings.get(entry.key)
-        if posting is None or entry.resolved is None:
-            return False
-        asked = (entry.resolved.policy, entry.resolved.selection)
-        return (posting.policy, posting.selection) == asked and posting.fault == entry.fault
+    def _is_admitted(self, entry: Entry) -> bool:
+        return self._admitted.get(entry.key) == _terms(entry)
 
     def _is_sampled(self, selection: Selection, at: Seconds) -> bool:
         history = self._histories.get(selection)
@@ -150,6 +152,7 @@ class Follower:
         self._histories = {s: h for s, h in self._histories.items() if s in selections}
         self._troubles = {s: t for s, t in self._troubles.items() if s in selections}
         self._judgements = {k: j for k, j in self._judgements.items() if k in keys}
+        self._admitted = {k: t for k, t in self._admitted.items() if k in keys}
         names = {(key.namespace, key.name) for key in keys}
         for told in [told for told in self.stats.decisions if told[:2] not in names]:
             del self.stats.decisions[told]
@@ -337,3 +340,8 @@ class Follower:
             floor=decision.floor,
             ceiling=decision.ceiling,
         )
+
+
+def _terms(entry: Entry) -> tuple[Resolved | None, str | None]:
+    """Return what an entry was admitted on: where it changes, it is looked at anew at once."""
+    return entry.resolved, entry.fault

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -13,6 +14,7 @@ from scaler.core.reasons import Reason
 from scaler.core.units import TICK, tick_at
 from scaler.core.workload import Scale, Selection
 from tests.control.conftest import House, build
+from tests.fakes.clock import settle
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.source import fleet_reading
 
@@ -35,6 +37,20 @@ async def test_history_read_back_gives_a_decision_at_once() -> None:
     house.ask()
     await house.follower.admit(tick_at(house.clock.now()))
     assert house.posting().decision.overload_for == 60
+    assert (house.posting().decision.desired or 0) > 4
+
+
+async def test_the_count_is_held_while_history_is_read_back() -> None:
+    """KEDA's first poll, a moment after its first call, gets the count and not an error."""
+    house = build(busy, FakeCluster(chat=FOUR))
+    house.source.recalls_wait = asyncio.Event()
+    house.ask()
+    admitting = asyncio.create_task(house.follower.admit(tick_at(house.clock.now())))
+    await settle()
+    assert house.posting().decision.desired == 4
+    assert house.posting().decision.reason is Reason.NOT_YET_SAMPLED
+    house.source.recalls_wait.set()
+    await admitting
     assert (house.posting().decision.desired or 0) > 4
 
 

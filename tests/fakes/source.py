@@ -25,6 +25,7 @@ class FakeSource:
         self.recalls: list[tuple[Selection, float, float, float]] = []
         self.down: SourceError | None = None
         self.hangs = False
+        self.recalls_wait: asyncio.Event | None = None
         self._name = name
         self._remembers = remembers
 
@@ -52,6 +53,8 @@ class FakeSource:
     ) -> Sequence[Reading]:
         """Ask the script for the past."""
         self.recalls.append((selection, start, end, step))
+        if self.recalls_wait is not None:
+            await self.recalls_wait.wait()
         if self.down is not None:
             raise self.down
         if not self._remembers:
