@@ -321,7 +321,11 @@ class Follower:
         since = judgement.contested_since = judgement.contested_since or decision.at
         held = decision.current if decision.at - since <= hold_for else None
         return replace(
-            decision, desired=held, advised=held, reason=Reason.SHARED_SERIES, active=None
+            decision,
+            desired=held,
+            advised=held,
+            reason=Reason.SHARED_SERIES,
+            active=True if held is not None else None,
         )
 
     def _tell(self, key: WorkloadKey, decision: Decision, before: Posting | None) -> None:

@@ -225,6 +225,7 @@ async def test_two_scaled_objects_on_the_same_replicas_are_both_silent() -> None
             decision = house.posting(name).decision
             assert decision.desired == (4 if tick <= 20 else None)
             assert decision.reason is Reason.SHARED_SERIES
+            assert decision.active is (True if tick <= 20 else None)
 
 
 async def test_a_renamed_scaled_object_does_not_block_its_successor() -> None:
