@@ -16,6 +16,7 @@ def main() -> None:
     unknown = [name for name in wanted if name not in KNOWN]
     if unknown:
         sys.exit(f"no such benchmark: {', '.join(unknown)} (there are: {', '.join(KNOWN)})")
+    sys.path.insert(0, str(HERE))  # as if each were run by itself
     for name in wanted:
         print(f"\n== {name}", flush=True)
         sys.argv = [name]
