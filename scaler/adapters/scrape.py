@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,9 +43,15 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class ScrapeStats:
-    """What the source has done, for the scaler's own metrics."""
+    """What the source has done, for the scaler's own metrics.
+
+    `scrapes` counts by outcome ("ok" or a SourceError's kind), `seconds` is how long they took in
+    all, `last_ok` when a page was last read (epoch seconds; 0 before the first).
+    """
 
     scrapes: Counter[str] = field(default_factory=Counter)
+    seconds: Seconds = 0.0
+    last_ok: Seconds = 0.0
     targets: int = 0
     targets_fault: str | None = None
     secrets_fault: str | None = None
@@ -155,12 +162,14 @@ class ScrapeSource:
 
     async def _scrape(self, page: Page) -> None:
         page.fetching = True
+        began = time.monotonic()
         try:
             body = await self._client.fetch(page.target.url)
             remember(page.models, self._scanner.scan(body), at := self._clock.now())
             page.answered.append(at)
             page.trouble = None
             self.stats.scrapes["ok"] += 1
+            self.stats.last_ok = at
         except ExpositionInvalid as error:
             self._note(page, SourceAnswerInvalid(str(error)))
         except SourceError as error:
@@ -170,6 +179,7 @@ class ScrapeSource:
             self._note(page, SourceAnswerInvalid(f"reading it failed: {type(error).__name__}"))
         finally:
             page.fetching = False
+            self.stats.seconds += time.monotonic() - began
 
     def _note(self, page: Page, error: SourceError) -> None:
         if page.trouble is None:

@@ -22,7 +22,9 @@ from scaler.control.ports import (
 from scaler.core.units import Seconds
 
 _CHUNK = 64 * 1024
-_AT_ONCE = 200
+_AT_ONCE = 500
+_CONNECTED_WITHIN: Seconds = 1.0
+"""Pods that went without leaving the list swallow packets: many of them must not keep the pool."""
 _DENIED = frozenset({401, 403})
 
 
@@ -62,7 +64,9 @@ class PageClient:
         connector = aiohttp.TCPConnector(limit=_AT_ONCE, ssl=self._tls(), ttl_dns_cache=30)
         self._session = aiohttp.ClientSession(
             connector=connector,
-            timeout=aiohttp.ClientTimeout(total=self._settings.timeout),
+            timeout=aiohttp.ClientTimeout(
+                total=self._settings.timeout, sock_connect=_CONNECTED_WITHIN
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
         )
@@ -99,6 +103,8 @@ class PageClient:
             ) as response:
                 _refuse(response.status)
                 return await self._body(response)
+        except aiohttp.ConnectionTimeoutError as error:
+            raise SourceUnreachable(f"no connection within {_CONNECTED_WITHIN:g} s") from error
         except TimeoutError as error:
             raise SourceUnreachable(
                 f"no whole answer within {self._settings.timeout:g} s"

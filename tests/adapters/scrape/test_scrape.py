@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -88,7 +89,7 @@ class World:
         engines.write()
         self.engines = engines
         self.clock = FakeClock(1_000_000_005.0)
-        given = ScrapeSettings(targets=engines.file, timeout=1.0, **settings)  # type: ignore[arg-type]
+        given = ScrapeSettings(targets=engines.file, **{"timeout": 1.0, **settings})  # type: ignore[arg-type]
         self.source = ScrapeSource(given, self.clock)
 
     async def scrape(self, seconds: float = 5.0) -> None:
@@ -417,6 +418,10 @@ async def test_a_bad_page_is_told_and_disturbs_no_other(
     assert told in str(found)
     good = await world.reading(chosen("m", Matcher(label="app", op=MatchOp.EQUAL, value="good")))
     assert len(good.replicas) == 1
+    stats = world.source.stats
+    assert stats.scrapes == {"ok": 1, kind.kind: 1}
+    assert stats.last_ok == world.clock.now()
+    assert stats.seconds > 0
 
 
 @pytest.mark.parametrize("value", ["NaN", "-nan", "+Inf", "-Inf", "-1"])
@@ -472,6 +477,26 @@ async def test_an_endless_answer_ends_at_its_deadline(engines: Engines) -> None:
     await runner.cleanup()
     assert isinstance(found, SourceUnreachable)
     assert "no whole answer within 1 s" in str(found)
+
+
+async def test_an_address_that_swallows_packets_is_given_up_early(engines: Engines) -> None:
+    """Pods that are gone but still listed must not keep the connections from those that are not."""
+    deaf = socket.socket()
+    deaf.bind(("127.0.0.1", 0))
+    deaf.listen(0)
+    fillers = [socket.socket() for _ in range(4)]
+    for filler in fillers:
+        filler.settimeout(0.0)
+        filler.connect_ex(deaf.getsockname())
+    engines.pages = {"a": b""}
+    engines.port = deaf.getsockname()[1]
+    world = World(engines, timeout=30.0)
+    await world.scrape()
+    found = await world.read(chosen())
+    for each in (deaf, *fillers):
+        each.close()
+    assert isinstance(found, SourceUnreachable)
+    assert "no connection within 1 s" in str(found)
 
 
 async def test_the_targets_file_is_read_again(engines: Engines) -> None:
