@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
-
-import structlog
 
 from scaler.control.board import Board
 from scaler.control.follower import Follower
@@ -13,7 +12,7 @@ from scaler.control.ports import Clock, Cluster, Source
 from scaler.control.registry import Registry
 from scaler.core.units import TICK, Seconds, tick_at
 
-_log = structlog.get_logger(__name__)
+_LONGEST_PAUSE: Seconds = 0.5
 
 
 class Loop:
@@ -35,14 +34,19 @@ class Loop:
         self._cluster = cluster
         self._clock = clock
         self._woken = {follower.source.name: asyncio.Event() for follower in self.followers}
+        self._moved: set[str] = set()
         registry.on_new(self.wake)
         if cluster is not None:
-            cluster.on_change(self.wake)
+            cluster.on_change(self._note_moves)
 
     def wake(self) -> None:
         """Look at new workloads and moved counts now instead of at the next tick."""
         for event in self._woken.values():
             event.set()
+
+    def _note_moves(self) -> None:
+        self._moved = set(self._woken)
+        self.wake()
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -54,7 +58,8 @@ class Loop:
                 tasks.create_task(self._follow(follower))
 
     async def _follow(self, follower: Follower) -> None:
-        woken = self._woken[follower.source.name]
+        name = follower.source.name
+        woken = self._woken[name]
         done = tick_at(self._clock.now()) - TICK
         async with asyncio.TaskGroup() as background:
             day: asyncio.Task[None] | None = None
@@ -65,9 +70,14 @@ class Loop:
                     self._forget_idle(now)
                     await follower.tick(done)
                 woken.clear()
+                began = time.monotonic()
                 if await follower.admit(done):
                     woken.set()
-                await follower.review(done)
+                if name in self._moved:
+                    self._moved.discard(name)
+                    await follower.review(done)
+                # Thousands that register at once are taken in together, not one by one.
+                await asyncio.sleep(min(_LONGEST_PAUSE, time.monotonic() - began))
                 # The day's minutes may take longer than a tick, and no tick waits for them.
                 if follower.wants_minutes and (day is None or day.done()):
                     day = background.create_task(follower.recall_a_day(done))
