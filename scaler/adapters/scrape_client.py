@@ -23,8 +23,9 @@ from scaler.core.units import Seconds
 
 _CHUNK = 64 * 1024
 _AT_ONCE = 500
-_CONNECTED_WITHIN: Seconds = 1.0
-"""Pods that went without leaving the list swallow packets: many of them must not keep the pool."""
+_CONNECTED_WITHIN: Seconds = 1.5
+"""Pods that are gone but still listed swallow packets, and many of them must not keep the pool; a
+lost first packet is sent again after a second."""
 _DENIED = frozenset({401, 403})
 
 

@@ -496,7 +496,7 @@ async def test_an_address_that_swallows_packets_is_given_up_early(engines: Engin
     for each in (deaf, *fillers):
         each.close()
     assert isinstance(found, SourceUnreachable)
-    assert "no connection within 1 s" in str(found)
+    assert "no connection within 1.5 s" in str(found)
 
 
 async def test_the_targets_file_is_read_again(engines: Engines) -> None:
