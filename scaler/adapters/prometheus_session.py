@@ -130,6 +130,8 @@ class PrometheusSession(PrometheusConnect):
             auth=self.auth,
             timeout=(min(left, _CONNECT_TIMEOUT), left),
             allow_redirects=False,
+            # Said at each call, or REQUESTS_CA_BUNDLE in the environment wins over the setting.
+            verify=self._session.verify,
             stream=True,
         )
 

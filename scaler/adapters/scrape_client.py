@@ -90,8 +90,8 @@ class PageClient:
         if settings.bearer_token_file is not None:
             headers["Authorization"] = f"Bearer {_secret(settings.bearer_token_file)}"
         if settings.username is not None and settings.password_file is not None:
-            login = aiohttp.BasicAuth(settings.username, _secret(settings.password_file), "utf-8")
-            headers["Authorization"] = login.encode()
+            password = _secret(settings.password_file)
+            headers["Authorization"] = aiohttp.encode_basic_auth(settings.username, password)
         self._headers = headers
 
     async def fetch(self, url: str) -> bytes:
