@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scaler.config.keys import BY_NAME, KEYS, metadata_table
 from scaler.config.reference import metadata_page
 from scaler.config.settings import TriggerSettings
-from scaler.config.trigger import MOST_CHARACTERS, MOST_KEYS, TriggerInvalid, parse_trigger
+from scaler.config.trigger import MOST_CHARACTERS, MOST_KEYS, Trigger, TriggerInvalid, parse_trigger
 from scaler.core.policy import Mode, Policy, Signal
 from scaler.core.workload import Matcher, MatchOp
 
@@ -249,6 +249,13 @@ _metadata = st.dictionaries(
     _values,
     max_size=12,
 )
+
+
+def _outcome(metadata: dict[str, str]) -> Trigger | TriggerInvalid:
+    try:
+        return parse_trigger("prod", "chat", metadata)
+    except TriggerInvalid as error:
+        return error
 
 
 @given(metadata=_metadata)
