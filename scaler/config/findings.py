@@ -99,8 +99,12 @@ def render_text(findings: Sequence[Finding]) -> str:
             f"[{finding.rule}]"
         )
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
-    lines.append(f"{errors} errors, {len(findings) - errors} warnings")
+    lines.append(f"{_counted(errors, 'error')}, {_counted(len(findings) - errors, 'warning')}")
     return "\n".join(lines) + "\n"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def to_json(findings: Sequence[Finding]) -> str:
