@@ -59,13 +59,18 @@ class ConfigInvalid(ConfigurationError):
 def _message(subject: str, faults: tuple[Fault, ...]) -> str:
     shown = "; ".join(str(fault) for fault in faults[:_SHOWN_FAULTS])
     rest = len(faults) - _SHOWN_FAULTS
-    return f"{subject}: {shown}" + (f"; and {rest} more faults" if rest > 0 else "")
+    more = f"; and {rest} more faults" if rest > 0 else ""
+    return visible(f"{subject}: {shown}{more}")
+
+
+def visible(text: str) -> str:
+    """Escape what does not print: a message is one line, whatever it quotes."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def shortened(text: str, at_most: int = _SHOWN_VALUE) -> str:
     """Cut a text for a message, with control characters made visible."""
-    cut = text[: at_most + 1]
-    plain_text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in cut)
+    plain_text = visible(text[: at_most + 1])
     return plain_text if len(plain_text) <= at_most else plain_text[: at_most - 1] + "…"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scaler.config import hardware, quantities
-from scaler.config.faults import Unreadable
+from scaler.config.faults import Unreadable, shortened
 from scaler.config.matchers import matchers
 from scaler.config.promql import QueryInvalid, named_query, parse_query, selectors
 from scaler.config.quantities import DAY, HOUR, span
@@ -33,7 +33,8 @@ def query(text: str) -> str:
         refused = hardware.first_hardware_metric(selectors(parse_query(text)))
     except QueryInvalid as error:
         raise Unreadable(
-            f"cannot be asked: {error}", "or name a query of the server's configuration: name:…"
+            f"cannot be asked: {shortened(str(error), 200)}",
+            "or name a query of the server's configuration: name:…",
         ) from error
     if refused is not None:
         raise Unreadable(f"reads {refused}, which {hardware.REASON}", hardware.CURE)

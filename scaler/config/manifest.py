@@ -97,7 +97,7 @@ def _check(manifest: Manifest, address: re.Pattern[str] | None) -> Iterator[Find
 
 def is_ours(trigger: Mapping[str, object], address: re.Pattern[str] | None) -> bool:
     """Say whether a trigger is answered by this scaler."""
-    if trigger.get("type") not in _EXTERNAL:
+    if str(trigger.get("type")) not in _EXTERNAL:
         return False
     metadata = mapping(trigger.get("metadata"))
     at = str(metadata.get("scalerAddress", ""))

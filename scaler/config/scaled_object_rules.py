@@ -56,7 +56,7 @@ def _zero(manifest: Manifest, triggers: Triggers, ours: Sequence[int]) -> Iterat
         yield from _woken_by_poll(manifest, triggers, waking)
         return
     others = [t for i, t in enumerate(triggers) if i not in ours]
-    if any(trigger.get("type") not in _HARDWARE_TRIGGERS for trigger in others):
+    if any(str(trigger.get("type")) not in _HARDWARE_TRIGGERS for trigger in others):
         return
     given = "minReplicaCount" in manifest.spec
     message = (
@@ -110,7 +110,7 @@ def _beside(manifest: Manifest, triggers: Triggers, ours: Sequence[int]) -> Iter
     for index, trigger in enumerate(triggers):
         if index in ours:
             continue
-        kind = trigger.get("type")
+        kind = str(trigger.get("type"))
         metric = None if kind in _HARDWARE_TRIGGERS else _hardware_metric(trigger)
         if kind not in _HARDWARE_TRIGGERS and metric is None:
             continue

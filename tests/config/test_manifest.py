@@ -282,6 +282,27 @@ def test_when_a_check_fails() -> None:
     assert not failed([], strict=True)
 
 
+@pytest.mark.parametrize("odd", ["[external]", "{a: b}", "null", "1.5", "true", "2020-01-01"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "ScaledObject",
+        "external",
+        "keda.sh/v1alpha1",
+        "{name: chat, namespace: prod}",
+        "{failureThreshold: 3, replicas: 2}",
+        "{tolerance: 0}",
+        "llama",
+        "scaler.keda:50051",
+    ],
+)
+def test_odd_shapes(place: str, odd: str) -> None:
+    """What the API server would refuse anyway crashes nothing, beside a trigger that is ours."""
+    second = "    - type: external\n      metadata: {scalerAddress: x, modelName: y}\n"
+    for finding in check_manifests(GOOD.replace(place, odd) + second, "x.yaml"):
+        assert finding.line is not None
+
+
 _plain = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.just("external")
 )

@@ -262,6 +262,7 @@ def _outcome(metadata: dict[str, str]) -> Trigger | TriggerInvalid:
 @example(metadata={"\ud800": "\ud800"})
 @example(metadata={"selector": 'a=~"\\ud800"'})
 @example(metadata={"activationQuery": "\x00"})
+@example(metadata={"activationQuery": "\U00018d80"})
 def test_any_metadata_is_a_trigger_or_an_error(metadata: dict[str, str]) -> None:
     """Never another exception; what is accepted is accepted again, whatever the order."""
     refused: TriggerInvalid | None = None
