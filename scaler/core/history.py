@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
@@ -46,7 +46,14 @@ class History:
         return self.samples[-1] if self.samples else None
 
     def add(self, sample: Sample) -> None:
-        """Remember a sample; of two at one tick the first stays, so that answers do not flicker."""
+        """Remember a sample; of two at one tick the first stays, so that answers do not flicker.
+
+        Samples younger than it were taken while the clock was ahead of the time, and go.
+        """
+        if self.samples and sample.at < self.samples[-1].at:
+            del self.samples[bisect_right(self.samples, sample.at, key=_at) :]
+            self.minutes.forget_after(sample.at)
+            self.version += 1
         if not self.samples or sample.at > self.samples[-1].at:
             self.samples.append(sample)
             self.minutes.keep(sample)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 
 from scaler.core.quantile import ENOUGH_OBSERVATIONS
@@ -69,6 +69,13 @@ class Minutes:
                     getattr(self, name).append(getattr(known, name)[places[at]])
             else:
                 self.keep(samples[at])
+
+    def forget_after(self, newest: Seconds) -> None:
+        """Drop the rows younger than `newest`."""
+        first = bisect_right(self.at, newest)
+        if first < len(self.at):
+            for name in self.__slots__:
+                del getattr(self, name)[first:]
 
     def forget(self, before: Seconds) -> None:
         """Drop the rows older than `before`."""

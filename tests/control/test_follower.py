@@ -238,6 +238,21 @@ async def test_a_renamed_scaled_object_does_not_block_its_successor() -> None:
     assert (house.posting("chat").decision.desired or 0) > 4
 
 
+@pytest.mark.parametrize("minutes", [1, 10])
+async def test_a_clock_that_was_ahead_is_set_back(minutes: int) -> None:
+    """What was sampled at instants that have not come yet is dropped: overload is seen at once."""
+    ahead = minutes * 60.0
+    house = build(calm, FakeCluster(chat=FOUR), remembers=False)
+    house.clock.set(house.clock.now() + ahead)
+    house.ask()
+    await house.ticks(8)
+    house.clock.set(house.clock.now() - ahead - 8 * TICK)
+    house.source.script = busy
+    await house.ticks(5)
+    assert (house.posting().decision.desired or 0) > 4
+    assert house.posting().decision.at == tick_at(house.clock.now())
+
+
 async def test_an_idle_workload_is_forgotten_with_its_history() -> None:
     """Thirty minutes after its last RPC a workload leaves registry and board."""
     house = build(calm, FakeCluster(chat=FOUR))

@@ -64,11 +64,23 @@ def answer(decision: Decision) -> Decision:
 
 
 def test_of_two_samples_at_one_tick_the_first_stays() -> None:
-    """A second look at the same tick, or one at an older tick, changes nothing."""
-    history = history_of([stamped(BUSY, NOW), stamped(IDLE, NOW), stamped(IDLE, NOW - TICK)])
+    """A second look at the same tick changes nothing."""
+    history = history_of([stamped(BUSY, NOW), stamped(IDLE, NOW)])
     assert history.samples == [stamped(BUSY, NOW)]
     assert history.newest == stamped(BUSY, NOW)
     assert History().newest is None
+
+
+def test_what_was_taken_while_the_clock_was_ahead_goes() -> None:
+    """A sample at an older tick says that the younger ones never were; minutes go as well."""
+    history = history_of([stamped(BUSY, NOW - 120), stamped(BUSY, NOW - 60), stamped(BUSY, NOW)])
+    version = history.version
+    history.add(stamped(IDLE, NOW - 60))
+    assert history.samples == [stamped(BUSY, NOW - 120), stamped(BUSY, NOW - 60)]
+    assert list(history.minutes.at) == [NOW - 120, NOW - 60]
+    assert history.version > version
+    history.add(stamped(IDLE, NOW - 75))
+    assert [s.at for s in history.samples] == [NOW - 120, NOW - 75]
 
 
 def test_filling_a_gap_puts_samples_where_there_are_none() -> None:
