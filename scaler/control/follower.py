@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from scaler.core.units import TICK, Seconds, tick_at
 from scaler.core.workload import Scale, Selection, WorkloadKey
 
 _READ_WITHIN: Seconds = 10.0
+_MEND_WITHIN: Seconds = 5.0
 _RECALLS_AT_ONCE = 4
 _ADMITTED_TOGETHER = 50
 _RECALL_CHUNK: Seconds = 6 * 3600.0
@@ -231,8 +233,14 @@ class Follower:
             self._minutes_wanted[selection] = start
 
     async def _mend(self, at: Seconds) -> None:
-        """Read back what was missed, now that the source answers again."""
+        """Read back what was missed, now that the source answers again.
+
+        After an outage that is every workload: what takes too long is left for the next tick.
+        """
+        began = time.monotonic()
         for selection, history in list(self._histories.items()):
+            if time.monotonic() - began > _MEND_WITHIN:
+                return
             missed = history.missed_from
             if missed is None or selection in self._troubles:
                 continue
