@@ -88,7 +88,7 @@ def world_of(scenario: Scenario) -> World:
         output_scale=scale,
     )
     begin, end = (share * workload.length for share in OUTAGE_SHARE)
-    fit = max(1, math.ceil(_SPARE_AT_START * workload.rate_at(0.0) * work))
+    fit = max(1, math.ceil(_SPARE_AT_START * workload.rate_at(0.0) * work - 1e-9))
     return World(
         workload=workload,
         fleet=FleetShape(engine=engine, start_up=StartUp(median=scenario.start_up), drain=DRAIN),

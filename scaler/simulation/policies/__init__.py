@@ -89,10 +89,10 @@ def policy_named(name: str, bounds: Bounds) -> AnyPolicy:
     """Make a policy by its name. Raises PolicyUnknown."""
     if static := _STATIC.fullmatch(name):
         return StaticPolicy(int(static[1]))
-    base, _, target = name.partition("@")
+    base, at, target = name.partition("@")
     if base in _TARGETED:
         published, make = _TARGETED[base]
-        return make(name, bounds, _number(name, target) if target else published)
+        return make(name, bounds, _number(name, target) if at else published)
     if name in _PLAIN:
         return _PLAIN[name](bounds)
     raise PolicyUnknown(
