@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from scaler.adapters.watched_file import WatchedFile
 from scaler.control.ports import Clock
 from scaler.core.units import Seconds
-from scaler.core.workload import Scale
+from scaler.core.workload import MAX_REPLICAS, Scale
 
 LOOKED_AT_EVERY: Seconds = 1.0
 
@@ -29,9 +29,9 @@ class _Row(BaseModel):
 
     namespace: str = Field(min_length=1)
     name: str = Field(min_length=1)
-    replicas: int = Field(ge=0)
-    min_replicas: int = Field(default=1, alias="minReplicas", ge=0)
-    max_replicas: int | None = Field(default=None, alias="maxReplicas", ge=1)
+    replicas: int = Field(ge=0, le=MAX_REPLICAS)
+    min_replicas: int = Field(default=1, alias="minReplicas", ge=0, le=MAX_REPLICAS)
+    max_replicas: int | None = Field(default=None, alias="maxReplicas", ge=1, le=MAX_REPLICAS)
     tolerance: float = Field(default=0.1, ge=0.0, lt=1.0)
 
     @model_validator(mode="after")
@@ -102,11 +102,14 @@ class FileCluster:
 def read_scales(path: Path) -> dict[tuple[str, str], Scale]:
     """Read the list. Raises ClusterFileInvalid with every fault of the file."""
     try:
-        rows = _ROWS.validate_python(yaml.safe_load(path.read_text(encoding="utf-8")))
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ClusterFileInvalid(f"{path}: {error.strerror or error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        # Also a date that does not exist, digits without end, brackets without end.
         raise ClusterFileInvalid(f"{path}: not YAML: {error}") from error
+    try:
+        rows = _ROWS.validate_python(content)
     except ValidationError as error:
         faults = [
             f"item {'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"

@@ -37,7 +37,7 @@ def parse_answer(body: bytes) -> Answer:
         data = document["data"]
         kind, result = data["resultType"], data["result"]
         series = [Series({}, [_point(result)])] if kind == "scalar" else _series(kind, result)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise NotAnAnswer(f"malformed data: {type(error).__name__}") from error
     return Answer(series=series, partial=bool(document.get("warnings")))
 
@@ -79,7 +79,7 @@ def _series(kind: str, result: Any) -> list[Series]:
 
 def _labels(row: Any) -> dict[str, str]:
     labels = row["metric"]
-    if not isinstance(labels, dict):
+    if not isinstance(labels, dict) or not all(type(value) is str for value in labels.values()):
         raise TypeError
     return labels
 

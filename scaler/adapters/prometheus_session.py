@@ -268,10 +268,10 @@ def _patience(header: str | None) -> Seconds | None:
     """Read Retry-After, seconds or a date; None where there is none that can be read."""
     if header is None:
         return None
-    if header.strip().isdigit():
+    if header.strip().isdecimal():  # a "²" is a digit, too, and no number
         return min(float(header), _LONGEST_PATIENCE)
     try:
         instant = email.utils.parsedate_to_datetime(header).timestamp()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return min(max(0.0, instant - time.time()), _LONGEST_PATIENCE)

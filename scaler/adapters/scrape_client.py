@@ -165,9 +165,14 @@ def _told(error: aiohttp.ClientError) -> str:
 
 def _secret(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8").strip()
+        secret = path.read_text(encoding="utf-8").strip()
     except OSError as error:
         raise SourceDenied(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SourceDenied(f"{path} holds what is no text: mount the secret itself") from error
+    if not secret.isprintable() or not secret:
+        raise SourceDenied(f"{path} is empty or holds more than one line of text")
+    return secret
 
 
 def renamed(error: SourceError, place: str) -> SourceError:

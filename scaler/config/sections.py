@@ -134,6 +134,10 @@ class _Client(Section):
             raise ValueError("bearerTokenFile and username are both given (keep one)")
         if (self.username is None) != (self.password_file is None):
             raise ValueError("username and passwordFile belong together (give both or none)")
+        if self.username is not None and not (
+            ":" not in self.username and self.username.isprintable()
+        ):
+            raise ValueError("username holds a colon or a control character, which cannot be sent")
         if self.client_key_file is not None and self.client_certificate_file is None:
             raise ValueError("clientKeyFile needs clientCertificateFile (give both or none)")
         return self

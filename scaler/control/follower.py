@@ -259,7 +259,10 @@ class Follower:
         except SourceError as error:
             self._troubles[selection] = str(error)
             self._log.warning("recall-failed", namespace=selection.namespace, error=str(error))
-            return None
+        except Exception as error:  # noqa: BLE001 - a source's fault must not end the loop
+            self._troubles[selection] = f"reading history failed: {type(error).__name__}"
+            self._log.exception("recall-failed-oddly", namespace=selection.namespace)
+        return None
 
     async def _decide(self, entries: Sequence[tuple[Entry, Selection]], at: Seconds) -> None:
         contests = contested(entries, {s: h.replicas for s, h in self._histories.items()}, at)

@@ -245,6 +245,7 @@ def test_secrets_are_named_by_file_and_never_shown(load: Load, source: str, cure
         ("sources: {s: {type: scrape, targets: t, largestAnswer: 1}}", "sources.s.largestAnswer"),
         ("sources: {s: {type: scrape, targets: t, clientKeyFile: k}}", "give both or none"),
         (MAIN.replace("type:", "bearerTokenFile: t, username: u, passwordFile: p, type:"), "keep"),
+        (MAIN.replace("type:", "username: 'a:b', passwordFile: p, type:"), "colon"),
         (MAIN.replace("type:", "labels: {pod: 'a b'}, type:"), "is not a label's name"),
         (MAIN.replace("http://prometheus:9090", "http://[x"), "http or https address"),
         (MAIN.replace("queue", "DCGM_FI_DEV_GPU_UTIL"), "GPU as busy as a hundred"),

@@ -149,6 +149,33 @@ def test_a_cluster_knows_counts(cluster: tuple[Cluster, Callable[[int], None]]) 
     assert moved.current == 7
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [
+        pytest.param("- {namespace: llm, name: 2024-99-99, replicas: 5}", id="no-such-date"),
+        pytest.param("[" * 5000, id="brackets"),
+        pytest.param("- {namespace: llm, name: chat, replicas: 0x_}", id="no-number"),
+        pytest.param("- {namespace: llm, name: chat, replicas: " + "9" * 5000 + "}", id="digits"),
+        pytest.param("- {namespace: llm, name: chat, replicas: 1000000}", id="absurd"),
+        pytest.param(
+            "- {namespace: llm, name: chat, replicas: 5, minReplicas: 1000000}", id="absurd-minimum"
+        ),
+        pytest.param("", id="emptied"),
+    ],
+)
+def test_a_faulty_edit_of_the_counts_is_told_and_changes_nothing(tmp_path: Path, edit: str) -> None:
+    """Whatever somebody writes into the file, the last valid counts stay and nothing ends."""
+    path = tmp_path / "counts.yaml"
+    path.write_text("- {namespace: llm, name: chat, replicas: 4}\n", encoding="utf-8")
+    real = FileCluster(path, FakeClock())
+    path.write_text(edit, encoding="utf-8")
+    assert not real.look()
+    assert real.fault is not None
+    known = real.scale("llm", "chat")
+    assert known is not None
+    assert known.current == 4
+
+
 async def test_a_cluster_tells_of_changes(tmp_path: Path) -> None:
     """Whoever asked to be told hears of a move, from the fake as from the file."""
     told: list[str] = []

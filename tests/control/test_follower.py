@@ -96,6 +96,19 @@ async def test_an_outage_holds_then_answers_nothing_then_recovers() -> None:
     assert house.posting().decision.desired == 1
 
 
+async def test_history_that_breaks_the_reader_ends_nothing() -> None:
+    """An error that no source should raise is a trouble of its workload, not the loop's end."""
+    house = build(calm, FakeCluster(chat=FOUR))
+    house.source.breaks_at_recall = TypeError("secret-text")
+    house.ask()
+    await house.ticks(1)
+    assert house.posting().decision.desired == 4
+    house.source.breaks_at_recall = None
+    await house.ticks(2)
+    assert house.posting().trouble is None
+    assert house.posting().decision.desired == 1
+
+
 async def test_a_missed_tick_is_read_back() -> None:
     """After an outage the ticks that failed are asked for, and calm is proven again at once."""
     house = build(calm, FakeCluster(chat=FOUR))

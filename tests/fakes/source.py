@@ -26,6 +26,7 @@ class FakeSource:
         self.down: SourceError | None = None
         self.hangs = False
         self.recalls_wait: asyncio.Event | None = None
+        self.breaks_at_recall: Exception | None = None
         self._name = name
         self._remembers = remembers
 
@@ -55,6 +56,8 @@ class FakeSource:
         self.recalls.append((selection, start, end, step))
         if self.recalls_wait is not None:
             await self.recalls_wait.wait()
+        if self.breaks_at_recall is not None:
+            raise self.breaks_at_recall
         if self.down is not None:
             raise self.down
         if not self._remembers:

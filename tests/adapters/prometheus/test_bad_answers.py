@@ -98,6 +98,15 @@ def reply(content: object, status: int = 200, **headers: str) -> Handler:
     return handle
 
 
+_INVALID = SourceAnswerInvalid
+
+
+def _with_one(series: str) -> str:
+    """Write an answer of one series, as text, so that it can hold what JSON's writer would not."""
+    head = '{"status":"success","data":{"resultType":"vector","result":[{"metric":'
+    return head + series + "}]}}"
+
+
 def only_gauges(server: Server, content: object) -> Handler:
     """Answer the query for gauges so, and all others with nothing."""
     nothing, gauges = reply(vector()), reply(content)
@@ -151,6 +160,10 @@ async def read(source: PrometheusSource) -> Reading | SourceError:
         pytest.param(reply("slow down", 429, **{"Retry-After": "30"}), SourceBusy, "", id="429"),
         pytest.param(reply("<html>bad gateway</html>", 502), SourceUnreachable, "502", id="502"),
         pytest.param(reply("moved", 302, Location="/x"), SourceError, "", id="redirect"),
+        pytest.param(
+            reply(_with_one('{},"value":[1,1%s]' % ("0" * 400))), _INVALID, "", id="digits"
+        ),
+        pytest.param(reply(_with_one('{"pod":["a"]},"value":[1,"1"]')), _INVALID, "", id="list"),
         pytest.param(reply("x" * 300_000), SourceAnswerInvalid, "", id="too-large"),
     ],
 )

@@ -541,6 +541,29 @@ async def test_a_token_is_read_anew_and_never_told(engines: Engines, tmp_path: P
     assert CANARY not in str(found)
 
 
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"", b" \n", f"{CANARY}\n{CANARY}".encode()])
+async def test_a_secret_that_is_none_keeps_the_one_before(
+    engines: Engines, tmp_path: Path, content: bytes
+) -> None:
+    """A file with bytes, nothing or several lines in it ends no source, and shows in no fault."""
+    token = tmp_path / "token"
+    token.write_text("good", encoding="utf-8")
+    seen: list[str] = []
+
+    def guarded(request: web.Request) -> web.StreamResponse:
+        seen.append(request.headers.get("Authorization", ""))
+        return web.Response(body=engine_page())
+
+    engines.pages = {"a": guarded}
+    world = World(engines, bearer_token_file=token)
+    await world.scrape()
+    token.write_bytes(content)
+    await world.scrape()
+    assert seen == ["Bearer good", "Bearer good"]
+    assert str(token) in (world.source.stats.secrets_fault or "")
+    assert CANARY not in (world.source.stats.secrets_fault or "")
+
+
 async def test_running_scrapes_at_once_and_then_every_interval(engines: Engines) -> None:
     """The first round does not wait; the next comes an interval later."""
     engines.pages = {"a": engine_page()}
