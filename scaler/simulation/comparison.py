@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import nullcontext
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, replace
+from multiprocessing import get_context
 from pathlib import Path
 
 from scaler.simulation.bound import LowerBound
@@ -29,6 +30,10 @@ BOUND_AT = (0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.99, 1.0)
 
 class MatrixUnreadable(SimulationError):
     """A file of earlier results that is not one."""
+
+
+class WorkerLost(SimulationError):
+    """A process that worked on a matrix is gone."""
 
 
 class Comparison:
@@ -113,13 +118,18 @@ def run_matrix(
 
 def _done(tasks: Sequence[tuple[Scenario, tuple[str, ...]]], jobs: int) -> Iterator[list[Row]]:
     """Yield each task's rows as it is finished."""
-    pool = ProcessPoolExecutor(max_workers=jobs) if jobs > 1 else None
-    with pool or nullcontext():
-        if pool is None:
-            yield from (_all_of(*task) for task in tasks)
-            return
-        for future in as_completed([pool.submit(_all_of, *task) for task in tasks]):
-            yield future.result()
+    if jobs == 1 or len(tasks) < 2:  # noqa: PLR2004 - one task needs no pool
+        yield from (_all_of(*task) for task in tasks)
+        return
+    with ProcessPoolExecutor(max_workers=jobs, mp_context=get_context("spawn")) as pool:
+        try:
+            for future in as_completed([pool.submit(_all_of, *task) for task in tasks]):
+                yield future.result()
+        except BrokenProcessPool as error:
+            raise WorkerLost(
+                "a worker process was ended from outside, perhaps for want of memory: run again "
+                "with the same folder, which goes on from here, and with fewer jobs"
+            ) from error
 
 
 def _all_of(scenario: Scenario, policies: tuple[str, ...]) -> list[Row]:

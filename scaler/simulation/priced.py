@@ -35,7 +35,7 @@ class Demand:
         self.grid = grid
         self.bins = bins
         self._inside: dict[int, array[float]] = defaultdict(lambda: array("d"))
-        self._totals: dict[int, list[float]] = {}
+        self._totals: dict[int, array[float]] = {}
         self._crossing: list[tuple[int, int, int, float, float]] = []
 
     def add(self, since: Seconds, first_by: Seconds, done_by: Seconds, work: Work) -> None:
@@ -52,7 +52,7 @@ class Demand:
         """Sort; after this nothing may be added."""
         for index, works in self._inside.items():
             self._inside[index] = array("d", sorted(works))
-            self._totals[index] = list(accumulate(self._inside[index], initial=0.0))
+            self._totals[index] = array("d", accumulate(self._inside[index], initial=0.0))
 
     def value(self, prices: Prices, served: int, floor: int) -> tuple[Seconds, float]:
         """Return what the cheapest `served` requests and the floor are worth at these prices.

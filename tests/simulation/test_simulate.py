@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scaler.cli.simulate import command
 from scaler.simulation.command import Options, simulate
 from scaler.simulation.comparison import ALL, MatrixUnreadable, read_rows, run_matrix
 from scaler.simulation.report import COLUMNS, Format, Row, write
@@ -133,6 +135,28 @@ def test_a_matrix_is_taken_up_again(tmp_path: Path) -> None:
     assert said == ["2 scenarios, 1 of them done before", f"1 of 1: {scenarios[1].name}"]
     assert len(kept.read_text(encoding="utf-8").splitlines()) == 4
     assert [row.result.policy for row in first] == ["static-1", "hpa-cpu"] * 2
+
+
+def test_processes_do_not_change_the_rows() -> None:
+    """Two at a time, in whatever order they end, give the rows of one at a time."""
+    scenarios = [replace(SMALL, seed=seed) for seed in (1, 2)]
+    one, two = (
+        run_matrix(scenarios, ["hpa-cpu"], kept=None, jobs=jobs, progress=lambda _: None)
+        for jobs in (1, 2)
+    )
+    assert one == two
+
+
+def test_the_command_line() -> None:
+    """Options reach the simulation, results stdout, progress stderr."""
+    options = ["--profile", "step", "--load", "0.1", "--start-up", "1m", "--format", "csv"]
+    done = CliRunner().invoke(command, [*options, "--policy", "static-1"])
+    assert done.exit_code == 0
+    assert done.stdout.startswith("policy,slo_attainment,replica_hours")
+    assert "azure-conv/step/compute-bound/60s/load-0.1/seed-1" in done.stdout
+    assert "1 of 1: static-1" in done.stderr
+    refused = CliRunner().invoke(command, ["--policy", "nobody"])
+    assert (refused.exit_code, refused.stdout) == (2, "")
 
 
 def test_rows_that_are_none_are_not_overwritten(tmp_path: Path) -> None:
