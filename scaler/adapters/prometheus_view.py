@@ -142,8 +142,9 @@ def _replica(pod: str, seen: Seen, silent: Collection[Engine]) -> ReplicaReading
 
 
 def _rate(rates: Rates, counter: Signal) -> float | None:
+    """Add up what a pod's engines count per second; None where one of them says what cannot be."""
     known = [rate for (_, signal, _), rate in rates.items() if signal is counter]
-    return math.fsum(known) if known else None
+    return math.fsum(known) if known and all(map(is_amount, known)) else None
 
 
 def _keep_highest(into: dict[_Key, float], key: _Key, value: float) -> None:

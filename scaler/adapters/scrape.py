@@ -123,6 +123,11 @@ class ScrapeSource:
                 found[selection] = self._reading(index, selection, at)
             except SourceError as error:
                 found[selection] = error
+            except Exception as error:  # noqa: BLE001 - what is odd in one concerns no other
+                _log.exception("reading-failed-oddly", namespace=selection.namespace)
+                found[selection] = SourceAnswerInvalid(
+                    f'source "{self.name}": reading the pages failed: {type(error).__name__}'
+                )
         return found
 
     async def recall(

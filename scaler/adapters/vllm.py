@@ -77,6 +77,10 @@ _SIGNALS: Mapping[str, Signal] = {
 NAMES: Collection[str] = _SIGNALS.keys()
 """Every full name that is read."""
 
+LARGEST_AMOUNT = 1e15
+"""A thousand years of a fast engine's tokens. Far above, a float no longer counts in ones (growth
+would read as 0), and sums overflow."""
+
 Engine: TypeAlias = tuple[str, ...]
 Gauges: TypeAlias = dict[Signal, float]
 
@@ -128,8 +132,8 @@ def edge_of(le: str) -> float | None:
 
 
 def is_amount(value: float) -> bool:
-    """Say whether a value can be a count, a rate or a share: finite and not negative."""
-    return math.isfinite(value) and value >= 0.0
+    """Say whether a value can be a count, a rate or a share: not negative, and not beyond all."""
+    return 0.0 <= value <= LARGEST_AMOUNT
 
 
 def keep_gauge(gauges: Gauges, signal: Signal, value: float) -> None:

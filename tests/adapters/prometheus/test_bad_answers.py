@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -282,3 +283,53 @@ async def test_all_queries_of_a_tick_look_at_one_instant(server: Server) -> None
     """Two scalers that ask at one tick see the same."""
     await read(server.source())
     assert {form["time"] for form in server.forms} == {f"{AT - 5.0:.3f}"}
+
+
+def asked_of(demands: Mapping[str, Handler]) -> Handler:
+    """Answer a workload's own query as told by the name in it, and all others with nothing."""
+    nothing = reply(vector())
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        query = str((await request.post())["query"])
+        found = [handler for name, handler in demands.items() if query.startswith(f"{name}{{")]
+        return await (found[0] if found else nothing)(request)
+
+    return handle
+
+
+def demand(*values: str) -> Handler:
+    """Answer with one series a value."""
+    series = [{"metric": {"i": str(i)}, "value": [AT, v]} for i, v in enumerate(values)]
+    return reply({"status": "success", "data": {"resultType": "vector", "result": series}})
+
+
+@pytest.mark.parametrize("values", [("+Inf", "-Inf"), ("1e308", "1e308"), ("NaN",), ("-1",)])
+async def test_a_demand_that_cannot_be_disturbs_no_other_workload(
+    server: Server, values: tuple[str, ...]
+) -> None:
+    """Whoever writes a query into a trigger cannot silence the source for everybody."""
+    server.handler = asked_of({"odd": demand(*values), "even": demand("7")})
+    odd = replace(CHAT, activation_query="odd")
+    even = replace(CHAT, activation_query="even")
+    found = await server.source().read([odd, even, CHAT], AT)
+    assert isinstance(found[CHAT], Reading)
+    assert getattr(found[even], "activation", None) == 7.0
+    assert getattr(found[odd], "activation", None) is None
+
+
+async def test_a_query_that_hangs_disturbs_no_other_workload(server: Server) -> None:
+    """A slow query of one trigger costs only its own workload the answer."""
+    released = asyncio.Event()
+
+    async def hang(_: web.Request) -> web.StreamResponse:
+        await released.wait()
+        return web.Response()
+
+    server.handler = asked_of({"slow": hang, "quick": demand("7")})
+    slow = replace(CHAT, activation_query="slow")
+    quick = [replace(CHAT, activation_query="quick", model_name=f"m{i}") for i in range(5)]
+    found = await server.source(timeout=2.0).read([slow, *quick, CHAT], AT)
+    released.set()
+    assert isinstance(found[slow], SourceUnreachable)
+    assert [getattr(found[each], "activation", None) for each in quick] == [7.0] * 5
+    assert isinstance(found[CHAT], Reading)

@@ -564,6 +564,28 @@ async def test_a_secret_that_is_none_keeps_the_one_before(
     assert CANARY not in (world.source.stats.secrets_fault or "")
 
 
+@pytest.mark.parametrize("amount", ["1e308", "1e18"])
+async def test_amounts_that_cannot_be_disturb_no_other(engines: Engines, amount: str) -> None:
+    """Counters beyond all bounds are not known; the page's gauges and its neighbours' count on."""
+    odd = engine_page(tokens=float(amount), firsts=float(amount))
+    engines.pages = dict.fromkeys("abc", engine_page(tokens=0.0, firsts=0.0))
+    engines.labels = {"a": {"team": "x"}, "b": {"team": "y"}, "c": {"team": "y"}}
+    world = World(engines)
+    for number in range(6):
+        await world.scrape()
+        if number % 2:
+            engines.pages |= dict.fromkeys("bc", engine_page(tokens=5.0 * number))
+        else:
+            engines.pages |= {"b": odd, "c": odd}
+    good = Matcher(label="team", op=MatchOp.EQUAL, value="x")
+    found = await world.read(chosen("m", good))
+    assert isinstance(found, Reading)
+    assert len(found.replicas) == 1
+    everything = await world.reading(chosen())
+    assert len(everything.replicas) == 3
+    assert all((r.token_rate or 0.0) < 1e6 for r in everything.replicas)
+
+
 async def test_running_scrapes_at_once_and_then_every_interval(engines: Engines) -> None:
     """The first round does not wait; the next comes an interval later."""
     engines.pages = {"a": engine_page()}
