@@ -17,7 +17,9 @@ MOST_LINES = 500_000
 MOST_SAMPLES = 20_000
 LONGEST_LINE = 16 * 1024
 
-_REMEMBERED_SERIES = 500_000
+MOST_REMEMBERED_BYTES = 64 * 2**20
+"""Of series' names and labels: those of five thousand engines with room to spare."""
+
 _LONGEST_REMEMBERED = 1024
 _LONGEST_VALUE = 32
 _HEAD = 14
@@ -56,6 +58,7 @@ class Scanner(Generic[_Place]):
         )
         self._place = place
         self._known: dict[bytes, _Place | None] = {}
+        self.remembered_bytes = 0
 
     def scan(self, page: bytes) -> list[tuple[_Place, float]]:
         """Return the wanted samples with their values, which may be NaN or infinite.
@@ -116,9 +119,11 @@ class Scanner(Generic[_Place]):
     def _remember(self, series: bytes, place: _Place | None) -> None:
         if not series or len(series) > _LONGEST_REMEMBERED:
             return
-        if len(self._known) >= _REMEMBERED_SERIES:
+        if self.remembered_bytes + len(series) > MOST_REMEMBERED_BYTES:
             self._known.clear()
+            self.remembered_bytes = 0
         self._known[series] = place
+        self.remembered_bytes += len(series)
 
 
 def _number_of(line: bytes, page: bytes) -> int:

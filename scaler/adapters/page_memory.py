@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -37,6 +37,8 @@ FORGOTTEN_AFTER: Seconds = 300.0
 """A model or a counter that its page no longer shows is remembered this long (seconds)."""
 MOST_MODELS = 256
 """More models than this on one page are labels that change at every request."""
+MOST_COUNTERS = 20_000
+"""More counters than this of one model are labels that change, too."""
 
 _GAUGES, _COUNTERS = frozenset(GAUGES), frozenset(COUNTERS)
 
@@ -125,6 +127,10 @@ class Totals:
         self._seen = [self._seen[s] for s in slots]
         self._slots = {key: slot for slot, key in enumerate(kept)}
 
+    def would_hold(self, values: Collection[Hashable]) -> int:
+        """Return how many counters there would be with these."""
+        return len(self._slots) + sum(1 for key in values if key not in self._slots)
+
     def span(self) -> Seconds:
         """Return over which time growth is known, at most about the rate window."""
         return self._history[-1][0] - self._history[0][0] if self._history else 0.0
@@ -203,10 +209,9 @@ def remember(
             # Two API-server processes of one engine show one counter, and only one holds it.
             values[key] = max(value, values.get(key, value))
     groups = engines.keys() | counters.keys()
-    if len(groups) > MOST_MODELS:
-        raise ExpositionInvalid(f"the page shows over {MOST_MODELS} models")
     for group in [g for g, model in models.items() if at - model.seen_at > FORGOTTEN_AFTER]:
         del models[group]
+    _bound(models, groups, counters)
     for group in groups:
         model = models.setdefault(group, Model())
         values = counters.get(group, {})
@@ -217,6 +222,22 @@ def remember(
         model.totals.record(at, values)
         _note_work(model, at)
         model.seen_at = at
+
+
+def _bound(
+    models: Mapping[Group, Model],
+    groups: Collection[Group],
+    counters: Mapping[Group, Mapping[Hashable, float]],
+) -> None:
+    """Refuse a page whose labels fill the memory; it is forgotten as one that fell silent is."""
+    if len(models.keys() | groups) > MOST_MODELS:
+        raise ExpositionInvalid(f"the page shows over {MOST_MODELS} models")
+    for group, values in counters.items():
+        model = models.get(group)
+        if model is not None and model.totals.would_hold(values) > MOST_COUNTERS:
+            raise ExpositionInvalid(
+                f"over {MOST_COUNTERS} counters of one model: its labels change"
+            )
 
 
 def _note_work(model: Model, at: Seconds) -> None:

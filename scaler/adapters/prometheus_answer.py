@@ -32,7 +32,7 @@ def parse_answer(body: bytes) -> Answer:
     """Read a successful answer to an instant or a range query. Raises NotAnAnswer."""
     document = _load(body)
     if document.get("status") != "success":
-        raise NotAnAnswer(f"status={document.get('status')!s:.40}: {stated_error(body)}")
+        raise NotAnAnswer(f"status={document.get('status')!s}: {stated_error(body)}")
     try:
         data = document["data"]
         kind, result = data["resultType"], data["result"]
@@ -43,12 +43,12 @@ def parse_answer(body: bytes) -> Answer:
 
 
 def stated_error(body: bytes) -> str:
-    """Return what the server says went wrong, shortened; empty where it says nothing."""
+    """Return what the server says went wrong, whole; empty where it says nothing."""
     try:
         document = _load(body)
     except NotAnAnswer:
         return ""
-    return " ".join(str(document.get("error", "")).split())[:300]
+    return str(document.get("error", ""))
 
 
 def stated_kind(body: bytes) -> str:

@@ -40,6 +40,8 @@ _CONNECT_TIMEOUT: Seconds = 3.0
 _CHUNK = 256 * 1024
 _LONGEST_PATIENCE: Seconds = 300.0
 _DEFAULT_PATIENCE: Seconds = 15.0
+_MOST_READ, _MOST_TOLD = 3000, 300
+"""Characters of what the other side says that are looked at, and that are told."""
 
 
 class PassingFault(SourceUnreachable):
@@ -69,7 +71,9 @@ class _Credentials(AuthBase):
             request.headers["Authorization"] = f"Bearer {token}"
         elif settings.username is not None:
             password = self._read(str(settings.password_file))
-            request.headers["Authorization"] = _basic_auth_str(settings.username, password)
+            sent = _basic_auth_str(settings.username, password)
+            request.headers["Authorization"] = sent
+            self.secrets = {password, sent.removeprefix("Basic ")}
         return request
 
     def _read(self, path: str) -> str:
@@ -159,14 +163,14 @@ class PrometheusSession(PrometheusConnect):
         except NotAnAnswer as error:
             content = response.headers.get("Content-Type", "no content type").split(";")[0]
             raise SourceAnswerInvalid(
-                f"{self._where} answered 200 with {self._hide(content)} that is no answer to a "
-                f"query ({self._hide(str(error))}): check the url, and whether a login page or a "
+                f"{self._where} answered 200 with {self._told(content)} that is no answer to a "
+                f"query ({self._told(str(error))}): check the url, and whether a login page or a "
                 "proxy stands before it"
             ) from error
 
     def _refusal(self, response: requests.Response, body: bytes) -> SourceError:
         status = response.status_code
-        said = self._hide(stated_error(body))
+        said = self._told(stated_error(body))
         detail = f"{status}: {said}" if said else str(status)
         patience = _patience(response.headers.get("Retry-After"))
         if status in {401, 403}:
@@ -201,6 +205,15 @@ class PrometheusSession(PrometheusConnect):
     @property
     def _where(self) -> str:
         return f'source "{self._settings.name}" ({self._settings.place})'
+
+    def _told(self, text: str) -> str:
+        """Make what the other side said fit to be told: our secrets blanked, plain, and short.
+
+        In this order: half of a secret that was cut first would not be known for one.
+        """
+        hidden = self._hide(text)
+        plain = "".join(each if each.isprintable() else " " for each in hidden[:_MOST_READ])
+        return " ".join(plain.split())[:_MOST_TOLD]
 
     def _hide(self, text: str) -> str:
         """Blank our own secrets in what the other side said."""

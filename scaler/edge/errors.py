@@ -21,8 +21,12 @@ class Refusal(EdgeError):
     """A call that is answered with a status other than OK; the message is for KEDA's events."""
 
     def __init__(self, code: grpc.StatusCode, message: str) -> None:
-        """Cut the message to what fits into HTTP/2 trailers: longer ones lose the whole status."""
-        super().__init__(message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…")
+        """Cut the message to what fits into HTTP/2 trailers: longer ones lose the whole status.
+
+        What is no Unicode text is replaced: gRPC cannot send it, and the call would never end.
+        """
+        text = message.encode("utf-8", "replace").decode("utf-8")
+        super().__init__(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
         self.code = code
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -155,6 +156,18 @@ async def test_what_the_configuration_lacks_is_a_failed_precondition(method: str
         code, message = await refused(keda, method, scaled_object())
     assert code == "FAILED_PRECONDITION"
     assert 'there is no source "paris"' in message
+
+
+@pytest.mark.parametrize("method", ["GetMetrics", "IsActive"])
+async def test_a_trouble_that_is_no_text_is_still_an_answer(method: str) -> None:
+    """Half a character in what a source said must not leave KEDA waiting: it has no deadline."""
+    world = World()
+    silent = decided(desired=None, active=None, reason=Reason.SILENT_TOO_LONG)
+    world.post(silent, trouble="it said \ud800 to us")
+    async with served(world) as keda, asyncio.timeout(10):
+        code, message = await refused(keda, method, scaled_object())
+    assert code == "UNAVAILABLE"
+    assert "it said ? to us" in message
 
 
 @pytest.mark.parametrize("method", ["GetMetrics", "IsActive"])

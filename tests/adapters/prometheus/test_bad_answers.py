@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -333,3 +334,40 @@ async def test_a_query_that_hangs_disturbs_no_other_workload(server: Server) -> 
     assert isinstance(found[slow], SourceUnreachable)
     assert [getattr(found[each], "activation", None) for each in quick] == [7.0] * 5
     assert isinstance(found[CHAT], Reading)
+
+
+@pytest.mark.parametrize("before", [0, 280, 290, 299])
+@pytest.mark.parametrize("status", [200, 422, 500])
+async def test_a_secret_that_is_echoed_is_told_not_even_in_part(
+    server: Server, tmp_path: Path, before: int, status: int
+) -> None:
+    """Wherever in its answer the other side repeats what we sent, no piece of it is told."""
+    password = tmp_path / "password"
+    password.write_text(CANARY, encoding="utf-8")
+
+    async def echo(request: web.Request) -> web.StreamResponse:
+        sent = request.headers["Authorization"].removeprefix("Basic ")
+        text = "x" * before + CANARY + sent
+        content = {"status": text[before - 35 :] if before > 35 else text, "error": text}
+        return web.json_response(content, status=status)
+
+    server.handler = echo
+    found = await read(server.source(username="u", password_file=password))
+    assert isinstance(found, SourceError)
+    assert CANARY[:4] not in str(found)
+    assert basic("u", CANARY)[:12] not in str(found)
+
+
+def basic(user: str, password: str) -> str:
+    """Write user and password as they are sent."""
+    return base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+async def test_what_a_server_says_is_told_as_plain_text(server: Server) -> None:
+    """Halves of characters and control characters could not be passed on to KEDA."""
+    text = '{"status":"error","errorType":"x","error":"a\\ud800b\\u001b[31m\\u0000c"}'
+    server.handler = reply(text, 422)
+    found = await read(server.source())
+    assert isinstance(found, SelectionInvalid)
+    assert str(found).isprintable()
+    assert str(found).encode()

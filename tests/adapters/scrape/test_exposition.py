@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as text_form
 from scaler.adapters.exposition import (
     LONGEST_LINE,
     MOST_LINES,
+    MOST_REMEMBERED_BYTES,
     MOST_SAMPLES,
     ExpositionInvalid,
     Scanner,
@@ -277,3 +278,12 @@ def test_one_long_line_costs_no_more_than_its_length() -> None:
     """Our names over and over in one line of megabytes are looked at once."""
     page = f'# HELP up {RUNNING}{{engine="0"}} 1 '.encode() * 2**18 + b"\nup 1\n"
     assert not SHARED.scan(page)
+
+
+def test_what_is_remembered_of_series_is_bounded_in_bytes() -> None:
+    """Long labels that change at each scrape do not fill the memory of the scaler."""
+    read = scanner()
+    for scrape in range(40):
+        lines = [f'{RUNNING}{{a="{scrape}-{n}-{"x" * 900}"}} 1' for n in range(5000)]
+        read.scan(("\n".join(lines) + "\n").encode())
+    assert read.remembered_bytes <= MOST_REMEMBERED_BYTES

@@ -140,3 +140,39 @@ def test_rates_add_up_engines_and_reasons() -> None:
         )
     (model,) = models.values()
     assert model.rates() == {Signal.TOKENS: 9.0, Signal.REJECTIONS: 6.0}
+
+
+def test_models_that_are_others_at_each_scrape_are_refused_and_forgotten() -> None:
+    """Their number is bounded over time, too, and a page that recovers is read again."""
+    models: dict[Group, Model] = {}
+
+    def shown(name: object) -> list[tuple[Place, float]]:
+        place = place_of("vllm:num_requests_running", {"engine": "0", "model_name": f"m{name}"})
+        assert place is not None
+        return [(place, 1.0)]
+
+    for number in range(MOST_MODELS):
+        remember(models, shown(number), 0.001 * number)
+    with pytest.raises(ExpositionInvalid, match="models"):
+        remember(models, shown("one too many"), 1.0)
+    assert len(models) == MOST_MODELS
+    remember(models, shown("new"), 1000.0)
+    assert len(models) == 1
+
+
+def test_counters_that_are_others_at_each_scrape_are_refused_and_forgotten() -> None:
+    """A label that changes with every request does not fill the memory of the scaler."""
+    models: dict[Group, Model] = {}
+
+    def shown(scrape: int) -> list[tuple[Place, float]]:
+        names = [f"{scrape}-{number}" for number in range(5000)]
+        labels = [{"engine": name, "model_name": "m"} for name in names]
+        places = [place_of("vllm:generation_tokens_total", each) for each in labels]
+        return [(place, 1.0) for place in places if place is not None]
+
+    for scrape in range(4):
+        remember(models, shown(scrape), 5.0 * scrape)
+    with pytest.raises(ExpositionInvalid, match="change"):
+        remember(models, shown(4), 20.0)
+    remember(models, shown(99), 1000.0)
+    assert len(dict(next(iter(models.values())).totals.grown())) == 5000
