@@ -19,6 +19,7 @@ from scaler.core.units import Seconds
 from scaler.core.workload import Selection
 
 _MODEL_NAME = "model_name"
+_CLOCK_SLEWS_BY: Seconds = 1.0
 
 
 @dataclass(slots=True, eq=False)
@@ -30,6 +31,15 @@ class Page:
     answered: deque[Seconds] = field(default_factory=lambda: deque(maxlen=16))
     trouble: SourceError | None = None
     fetching: bool = False
+
+    def forget_future(self, now: Seconds) -> None:
+        """Drop everything where the clock was ahead when it was seen, and has been set back.
+
+        It would pass for fresh until that time comes again, and rates would be unknown until then.
+        """
+        if self.answered and self.answered[-1] > now + _CLOCK_SLEWS_BY:
+            self.answered.clear()
+            self.models.clear()
 
     def answered_since(self, instant: Seconds) -> bool:
         """Say whether the page was read after an instant."""

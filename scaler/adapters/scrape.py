@@ -114,6 +114,9 @@ class ScrapeSource:
         self, selections: Collection[Selection], at: Seconds
     ) -> Mapping[Selection, Reading | SourceError]:
         """Say from memory what the pages have shown; see the port."""
+        now = self._clock.now()
+        for page in self._pages.values():
+            page.forget_future(now)
         index = Index(self._pages.values())
         found: dict[Selection, Reading | SourceError] = {}
         for number, selection in enumerate(selections):
@@ -170,7 +173,8 @@ class ScrapeSource:
         began = time.monotonic()
         try:
             body = await self._client.fetch(page.target.url)
-            remember(page.models, self._scanner.scan(body), at := self._clock.now())
+            page.forget_future(at := self._clock.now())
+            remember(page.models, self._scanner.scan(body), at)
             page.answered.append(at)
             page.trouble = None
             self.stats.scrapes["ok"] += 1

@@ -586,6 +586,24 @@ async def test_amounts_that_cannot_be_disturb_no_other(engines: Engines, amount:
     assert all((r.token_rate or 0.0) < 1e6 for r in everything.replicas)
 
 
+@pytest.mark.parametrize("back", [3600.0, 30.0])
+async def test_a_clock_that_is_set_back_leaves_nothing_of_the_future(
+    engines: Engines, back: float
+) -> None:
+    """What was seen while the clock was ahead is not taken for fresh, and rates are known again."""
+    engines.pages = {"a": engine_page()}
+    world = World(engines)
+    for number in range(30):
+        engines.pages["a"] = engine_page(tokens=50.0 * number)
+        await world.scrape()
+    world.clock.set(world.clock.now() - back)
+    assert isinstance(await world.read(chosen()), SourceError)
+    for number in range(30, 34):
+        engines.pages["a"] = engine_page(tokens=50.0 * number)
+        await world.scrape()
+    assert (await world.replica(chosen())).token_rate == pytest.approx(10.0)
+
+
 async def test_running_scrapes_at_once_and_then_every_interval(engines: Engines) -> None:
     """The first round does not wait; the next comes an interval later."""
     engines.pages = {"a": engine_page()}
