@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from scaler.adapters.watched_file import WatchedFile
 from scaler.control.ports import Clock
+from scaler.core.pods import Pod, Situation
 from scaler.core.units import Seconds
 from scaler.core.workload import MAX_REPLICAS, Scale
 
@@ -73,6 +74,21 @@ class FileCluster:
     def scale(self, namespace: str, name: str) -> Scale | None:
         """Return the count and bounds of a ScaledObject; None where the file has none."""
         return self._scales.get((namespace, name))
+
+    def pods(self, namespace: str, name: str) -> tuple[Pod, ...] | None:
+        """Know nothing of pods."""
+        del namespace, name
+        return None
+
+    def situation(self, namespace: str, name: str) -> Situation | None:
+        """Know nothing of KEDA."""
+        del namespace, name
+        return None
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Return what is wrong with the newest edit of the file."""
+        return () if self.fault is None else (self.fault,)
 
     def on_change(self, notify: Callable[[], None]) -> None:
         """Say whom to tell when a count changed."""

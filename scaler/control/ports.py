@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
+from scaler.core.pods import Pod, Situation
 from scaler.core.reading import Reading
 from scaler.core.units import Seconds
 from scaler.core.workload import Scale, Selection
@@ -79,10 +80,24 @@ class Source(Protocol):
 
 
 class Cluster(Protocol):
-    """Who knows the replica counts."""
+    """Who knows the replica counts, the pods behind them, and what KEDA is told to do."""
 
     def scale(self, namespace: str, name: str) -> Scale | None:
         """Return the ScaledObject's count and bounds; `None` while it is not known."""
+
+    def pods(self, namespace: str, name: str) -> tuple[Pod, ...] | None:
+        """Return the pods of the ScaledObject's scale target, terminating ones included.
+
+        `None` while they are not known (no cluster, no right, a view that is too old); an empty
+        tuple is knowledge: there are none.
+        """
+
+    def situation(self, namespace: str, name: str) -> Situation | None:
+        """Return what KEDA and the HPA are told to do; `None` while it is not known."""
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Say, a sentence each, what of the cluster cannot be read and what that costs."""
 
     def on_change(self, notify: Callable[[], None]) -> None:
         """Call `notify` in the event loop's thread whenever a count may have changed."""

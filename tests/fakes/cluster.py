@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
+from scaler.core.pods import Pod, Situation
 from scaler.core.workload import Scale
 
 
@@ -15,7 +16,23 @@ class FakeCluster:
     def __init__(self, **scales: Scale) -> None:
         """Take scales by ScaledObject name, in the namespace `llm`."""
         self.scales = {("llm", name): scale for name, scale in scales.items()}
+        self.placed: dict[tuple[str, str], tuple[Pod, ...]] = {}
+        self.situations: dict[tuple[str, str], Situation] = {}
+        self.faults: tuple[str, ...] = ()
         self._notify: Callable[[], None] = lambda: None
+
+    def pods(self, namespace: str, name: str) -> tuple[Pod, ...] | None:
+        """Return the pods that the test placed."""
+        return self.placed.get((namespace, name))
+
+    def situation(self, namespace: str, name: str) -> Situation | None:
+        """Return what the test said of KEDA and the HPA."""
+        return self.situations.get((namespace, name))
+
+    def place(self, name: str, *pods: Pod) -> None:
+        """Replace the pods of a scale target, as the cluster would show them."""
+        self.placed["llm", name] = pods
+        self._notify()
 
     def scale(self, namespace: str, name: str) -> Scale | None:
         """Return what the test said."""
