@@ -13,13 +13,15 @@ class Exit:
     """How a container last ended: `status.containerStatuses[].lastState.terminated`.
 
     `reason` is Kubernetes' word (`OOMKilled`, `Error`, `Completed`), `code` the exit code, `at`
-    when it ended (epoch seconds).
+    when it ended (epoch seconds). `message` is what the container left behind: the end of its log
+    where its `terminationMessagePolicy` is FallbackToLogsOnError, mostly empty otherwise.
     """
 
     container: str
     reason: str
     code: int | None = None
     at: Seconds | None = None
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +30,10 @@ class Pod:
 
     `replica` names what the scale target counts: the pod itself, or the group that it belongs to
     (a LeaderWorkerSet's group); of a group only the leader serves the API. `revision` is the
-    pod template's (`pod-template-hash`, `controller-revision-hash`). `ready_at` is when it last
-    became Ready, `created_at` its creation (epoch seconds); `restarts` counts all containers'.
-    `ports` are the containers' named ports.
+    pod template's (`pod-template-hash`, `controller-revision-hash`). `ready_at` is since when it
+    has been Ready, `created_at` its creation (epoch seconds); `restarts` counts all containers'.
+    `blocked` is what keeps it from running, in Kubernetes' word (`Unschedulable`,
+    `ImagePullBackOff`, `CrashLoopBackOff`). `ports` are the containers' named ports.
     """
 
     name: str
@@ -43,7 +46,9 @@ class Pod:
     revision: str | None = None
     restarts: int = 0
     last_exit: Exit | None = None
+    blocked: str | None = None
     ip: str | None = None
+    deletion_cost: int | None = None
     ports: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -63,7 +68,8 @@ class Situation:
 
     `target_kind` and `target_name` are of the scale target. `min_replicas` is KEDA's
     `minReplicaCount`, so it can be 0. `paused` is any pause annotation, `paused_replicas` the
-    count it asks for. `metric_type` is that of our metric in the HPA (`AverageValue`, `Value`).
+    count it asks for; `in_paused` and `out_paused` say which way the fleet cannot move for it.
+    `metric_type` is that of our metric in the HPA (`AverageValue`, `Value`).
     `other_triggers` are the types of the ScaledObject's other triggers, `other_owners` what else
     was seen to write the count. `scale_down_window` is the HPA's `stabilizationWindowSeconds`.
     """
@@ -74,6 +80,8 @@ class Situation:
     idle_replicas: int | None = None
     paused: bool = False
     paused_replicas: int | None = None
+    in_paused: bool = False
+    out_paused: bool = False
     fallback_replicas: int | None = None
     metric_type: str | None = None
     other_triggers: tuple[str, ...] = ()
