@@ -30,6 +30,7 @@ class Signal(StrEnum):
     SLEEP_STATE = "sleep_state"
     FIRST_TOKENS = "first_tokens"
     TOKENS = "tokens"
+    PROMPT_TOKENS = "prompt_tokens"
     PREEMPTIONS = "preemptions"
     REJECTIONS = "rejections"
     TTFT_BUCKET = "ttft_bucket"
@@ -43,6 +44,7 @@ FAMILIES: Mapping[Signal, tuple[str, ...]] = {
     Signal.SLEEP_STATE: ("engine_sleep_state",),
     Signal.FIRST_TOKENS: ("time_to_first_token_seconds_count",),
     Signal.TOKENS: ("generation_tokens_total",),
+    Signal.PROMPT_TOKENS: ("prompt_tokens_total",),
     Signal.PREEMPTIONS: ("num_preemptions_total",),
     Signal.REJECTIONS: ("admission_rejections_total",),
     Signal.TTFT_BUCKET: ("time_to_first_token_seconds_bucket",),
@@ -56,7 +58,13 @@ GAUGES = (
     Signal.KV_CACHE,
     Signal.SLEEP_STATE,
 )
-COUNTERS = (Signal.FIRST_TOKENS, Signal.TOKENS, Signal.PREEMPTIONS, Signal.REJECTIONS)
+COUNTERS = (
+    Signal.FIRST_TOKENS,
+    Signal.TOKENS,
+    Signal.PROMPT_TOKENS,
+    Signal.PREEMPTIONS,
+    Signal.REJECTIONS,
+)
 ENGINE_COUNTERS = (Signal.FIRST_TOKENS, Signal.TOKENS, Signal.PREEMPTIONS)
 """Those that every engine has from its start; admission rejections belong to no engine."""
 
@@ -218,6 +226,7 @@ def fold_replica(
         busy_for=busy_for if load.busy else 0.0,
         first_token_rate=known.get(Signal.FIRST_TOKENS),
         token_rate=known.get(Signal.TOKENS),
+        prompt_token_rate=known.get(Signal.PROMPT_TOKENS),
         preemption_rate=known.get(Signal.PREEMPTIONS),
         rejection_rate=known.get(Signal.REJECTIONS),
     )

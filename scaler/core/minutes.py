@@ -22,9 +22,12 @@ REMEMBERED: Seconds = 86_400.0
 
 
 class Minutes:
-    """A day of a workload, one row a minute, in columns: 64 bytes a row, not a sample's 600."""
+    """A day of a workload, one row a minute, in columns: 72 bytes a row, not a sample's 600."""
 
-    __slots__ = ("at", "running", "saturated", "serving", "tokens", "ttft", "ttft_lower", "waiting")
+    __slots__ = (
+        *("at", "prompts", "running", "saturated", "serving", "tokens", "ttft", "ttft_lower"),
+        "waiting",
+    )
 
     def __init__(self) -> None:
         """Start with nothing remembered."""
@@ -32,6 +35,7 @@ class Minutes:
         self.serving = array("d")
         self.running = array("d")
         self.tokens = array("d")
+        self.prompts = array("d")
         self.waiting = array("d")
         self.saturated = array("d")
         self.ttft = array("d")
@@ -55,6 +59,8 @@ class Minutes:
         self.serving.append(sample.serving if seen else 0)
         self.running.append(sample.running)
         self.tokens.append(math.nan if sample.token_rate is None else sample.token_rate)
+        prompts = sample.prompt_token_rate
+        self.prompts.append(math.nan if prompts is None else prompts)
         self.waiting.append(sample.waiting)
         self.saturated.append(math.nan if sample.saturated is None else sample.saturated)
         self.ttft.append(math.nan if enough is None else enough.value)

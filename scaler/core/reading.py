@@ -32,6 +32,7 @@ class ReplicaReading:
     busy_for: Seconds = 0.0
     first_token_rate: float | None = None
     token_rate: float | None = None
+    prompt_token_rate: float | None = None
     preemption_rate: float | None = None
     rejection_rate: float | None = None
 

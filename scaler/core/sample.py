@@ -36,6 +36,7 @@ class Sample:
     ttft: Percentile | None = None
     first_token_rate: float | None = None
     token_rate: float | None = None
+    prompt_token_rate: float | None = None
     preemption_rate: float | None = None
     rejection_rate: float | None = None
     saturated: float | None = None
@@ -95,6 +96,7 @@ def take_sample(reading: Reading) -> Sample:
         ttft=percentile(reading.ttft) if reading.ttft is not None else None,
         first_token_rate=sum_of_known(r.first_token_rate for r in serving),
         token_rate=sum_of_known(r.token_rate for r in serving),
+        prompt_token_rate=sum_of_known(r.prompt_token_rate for r in serving),
         preemption_rate=sum_of_known(r.preemption_rate for r in serving),
         rejection_rate=sum_of_known([*rejections, reading.rejection_rate]),
         saturated=median(r.running for r in queued) if queued else None,

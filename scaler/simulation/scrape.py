@@ -18,13 +18,14 @@ _SLACK: Seconds = 1e-6
 class _Seen:
     """An engine's counters at one scrape."""
 
-    __slots__ = ("at", "busy", "preemptions", "rejections", "tokens", "ttft")
+    __slots__ = ("at", "busy", "preemptions", "prompts", "rejections", "tokens", "ttft")
 
     def __init__(self, engine: Engine, at: Seconds) -> None:
         counters = engine.counters
         self.at = at
         self.ttft = counters.ttft.cumulative()
         self.tokens = counters.generation_tokens
+        self.prompts = counters.prompt_tokens
         self.preemptions = counters.preemptions
         self.rejections = counters.rejections
         self.busy = counters.busy_seconds
@@ -104,6 +105,7 @@ class Scraper:
             busy_for=min(busy, RATE_WINDOW),
             first_token_rate=(last.ttft[-1] - first.ttft[-1]) / span if span else None,
             token_rate=(last.tokens - first.tokens) / span if span else None,
+            prompt_token_rate=(last.prompts - first.prompts) / span if span else None,
             preemption_rate=(last.preemptions - first.preemptions) / span if span else None,
             rejection_rate=(last.rejections - first.rejections) / span if span else None,
         )
