@@ -34,6 +34,8 @@ class Pod:
     has been Ready, `created_at` its creation (epoch seconds); `restarts` counts all containers'.
     `blocked` is what keeps it from running, in Kubernetes' word (`Unschedulable`,
     `ImagePullBackOff`, `CrashLoopBackOff`). `ports` are the containers' named ports.
+    `deletion_cost` is the annotation `controller.kubernetes.io/pod-deletion-cost`, None where
+    there is none.
     """
 
     name: str

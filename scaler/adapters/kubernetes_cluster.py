@@ -1,0 +1,202 @@
+"""Replica counts, pods and what KEDA is told, out of a Kubernetes cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from scaler.adapters.kubernetes_api import KubernetesApi, Link
+from scaler.adapters.kubernetes_faults import faults_of
+from scaler.adapters.kubernetes_placement import Placement
+from scaler.adapters.kubernetes_reflector import Key, Reflector
+from scaler.adapters.kubernetes_scaled import (
+    HPAS,
+    SCALED_OBJECTS,
+    HpaView,
+    ScaledObjectView,
+)
+from scaler.adapters.kubernetes_selectors import Target
+from scaler.adapters.kubernetes_settings import KubernetesSettings
+from scaler.adapters.kubernetes_situation import scale_of, situation_of
+from scaler.adapters.kubernetes_targets import ScaleTargets
+from scaler.control.ports import Clock
+from scaler.core.pods import Pod, Situation
+from scaler.core.units import Seconds
+from scaler.core.workload import Scale
+
+_TOLD_AFTER: Seconds = 0.05
+_MOST_ASKED = 20_000
+
+
+class KubernetesCluster:
+    """Fulfils the port `Cluster` from watches of an API server.
+
+    Followed are the ScaledObjects with an external trigger, and those that somebody asked about.
+    `api` is the way to write, for who has the rights. Nothing is asked before `run`, nothing that
+    fails ends it, and what was not seen for `stale_after` seconds is not known any more.
+    """
+
+    def __init__(self, settings: KubernetesSettings, clock: Clock) -> None:
+        """Ask nothing yet."""
+        self.api = KubernetesApi(settings)
+        self._settings = settings
+        self._clock = clock
+        self._notify: Callable[[], None] = lambda: None
+        self._asked: set[Key] = set()
+        self._by_scaled_object: dict[Key, HpaView] = {}
+        self._rewiring = self._telling = False
+        link = Link(api=self.api, settings=settings, clock=clock)
+        self._hpas = [
+            Reflector(HPAS, scope, link, changed=self._hpa_changed) for scope in settings.scopes
+        ]
+        self._scaled = {
+            scope: Reflector(SCALED_OBJECTS, scope, link, changed=self._scaled_object_changed)
+            for scope in settings.scopes
+        }
+        self._targets = ScaleTargets(link, changed=self._rewire_and_tell)
+        self._placement = Placement(link, changed=self._tell)
+
+    def scale(self, namespace: str, name: str) -> Scale | None:
+        """Return the ScaledObject's count and bounds; None while they are not known."""
+        scaled_object, hpa, target = self._views(namespace, name)
+        if target is None:
+            return None
+        counted = self._targets.counted(target)
+        current: int | None = None
+        if counted is not None and self._is_fresh(counted[1]):
+            current = counted[0].replicas
+        elif (
+            hpa is not None and self._targets.scale_denied(target) and self._hpas_are_fresh(target)
+        ):
+            current = hpa.current
+        if current is None:
+            return None
+        return scale_of(current, scaled_object, hpa, self.pods(namespace, name))
+
+    def pods(self, namespace: str, name: str) -> tuple[Pod, ...] | None:
+        """Return the pods of the scale target, terminating ones included; None if not known."""
+        _, _, target = self._views(namespace, name)
+        found = self._placement.pods(target) if target is not None else None
+        return found[0] if found is not None and self._is_fresh(found[1]) else None
+
+    def situation(self, namespace: str, name: str) -> Situation | None:
+        """Return what KEDA and the HPA are told; None while the ScaledObject is not known."""
+        scaled_object, hpa, target = self._views(namespace, name)
+        mirror = self._scaled_mirror(namespace)
+        if scaled_object is None or target is None or not self._is_fresh(mirror.seen_at):
+            return None
+        return situation_of(scaled_object, hpa, self._targets.head(target))
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Say, a sentence each, what of the cluster cannot be read and what that costs."""
+        mirrors: Iterable[Reflector[Any]] = [
+            *self._hpas,
+            *self._scaled.values(),
+            *self._targets.mirrors(),
+            *self._placement.mirrors(),
+        ]
+        return faults_of(mirrors, self._targets.kinds.values(), self._settings, self._clock.now())
+
+    def on_change(self, notify: Callable[[], None]) -> None:
+        """Call `notify` in the event loop's thread when counts, pods or situations changed.
+
+        What changes within a twentieth of a second is told once.
+        """
+        self._notify = notify
+
+    async def run(self) -> None:
+        """Keep the view fresh until cancelled."""
+        async with self.api, asyncio.TaskGroup() as group:
+            for hpas in self._hpas:
+                group.create_task(hpas.run())
+            for scaled in self._scaled.values():
+                group.create_task(scaled.run())
+            self._placement.running.start_in(group)
+            await self._targets.run()
+
+    def _views(
+        self, namespace: str, name: str
+    ) -> tuple[ScaledObjectView | None, HpaView | None, Target | None]:
+        """Return what is known of a ScaledObject; whoever asks has it followed from then on."""
+        key = (namespace, name)
+        if key not in self._asked and len(self._asked) < _MOST_ASKED:
+            self._asked.add(key)
+            self._rewire_soon()
+        scaled_object = self._scaled_mirror(namespace).held.get(key)
+        hpa = self._by_scaled_object.get(key)
+        # The ScaledObject says what is meant; its HPA is told so a moment later.
+        target = scaled_object or hpa
+        return scaled_object, hpa, target.target if target is not None else None
+
+    def _scaled_mirror(self, namespace: str) -> Reflector[ScaledObjectView]:
+        found = self._scaled.get(namespace) or self._scaled.get(None)
+        return found or next(iter(self._scaled.values()))
+
+    def _is_fresh(self, seen_at: Seconds | None) -> bool:
+        """Say whether a view is young enough; one from the future, by a clock set back, is not."""
+        age = self._clock.now() - seen_at if seen_at is not None else -1.0
+        return 0.0 <= age <= self._settings.stale_after
+
+    def _hpas_are_fresh(self, target: Target) -> bool:
+        return any(
+            self._is_fresh(mirror.seen_at)
+            for mirror in self._hpas
+            if mirror.namespace in {None, target.namespace}
+        )
+
+    def _hpa_changed(self, key: Key, hpa: HpaView | None) -> None:
+        if hpa is not None:
+            self._by_scaled_object[key[0], hpa.scaled_object] = hpa
+            self._targets.hint(hpa.target)
+        else:
+            gone = [k for k, h in self._by_scaled_object.items() if (k[0], h.name) == key]
+            for each in gone:
+                del self._by_scaled_object[each]
+        self._rewire_and_tell()
+
+    def _scaled_object_changed(self, _: Key, scaled_object: ScaledObjectView | None) -> None:
+        del scaled_object
+        self._rewire_and_tell()
+
+    def _rewire_and_tell(self) -> None:
+        self._rewire_soon()
+        self._tell()
+
+    def _rewire_soon(self) -> None:
+        if not self._rewiring and _loop() is not None:
+            self._rewiring = True
+            asyncio.get_running_loop().call_later(_TOLD_AFTER, self._rewire)
+
+    def _rewire(self) -> None:
+        """Follow the targets of the ScaledObjects that matter, and their pods."""
+        self._rewiring = False
+        self._targets.want(set(self._wanted()))
+        self._placement.want(self._targets.selectors())
+
+    def _wanted(self) -> Iterable[Target]:
+        for mirror in self._scaled.values():
+            for key, scaled_object in mirror.held.items():
+                if scaled_object.asks_us or key in self._asked:
+                    yield scaled_object.target
+        for key, hpa in self._by_scaled_object.items():
+            if (hpa.ours or key in self._asked) and key not in self._scaled_mirror(key[0]).held:
+                yield hpa.target
+
+    def _tell(self) -> None:
+        if not self._telling and _loop() is not None:
+            self._telling = True
+            asyncio.get_running_loop().call_later(_TOLD_AFTER, self._tell_now)
+
+    def _tell_now(self) -> None:
+        self._telling = False
+        self._notify()
+
+
+def _loop() -> asyncio.AbstractEventLoop | None:
+    """Return the running loop; None where somebody asks before it runs, or after."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,217 @@
+"""Mirrors one kind in one scope: lists it, watches from there, and knows how old the mirror is."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+import structlog
+
+from scaler.adapters.kubernetes_api import Link
+from scaler.adapters.kubernetes_errors import (
+    ClusterAnswerInvalid,
+    ClusterUnreachable,
+    RightMissing,
+    ViewExpired,
+)
+from scaler.adapters.kubernetes_objects import Event, Head, Page, Status, decoded
+from scaler.adapters.kubernetes_patience import Patience
+from scaler.core.units import Seconds
+
+T = TypeVar("T")
+Key = tuple[str, str]
+"""Namespace and name."""
+
+METADATA_ONLY = "application/json;as={};v=v1;g=meta.k8s.io"
+_SHORTEST_WATCH: Seconds = 1.0
+_EXPIRED = 410
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind(Generic[T]):
+    """What is mirrored: `decode` gives an object's value, or None for one that does not count.
+
+    `resource` is the name that rights have, e.g. `pods`; `prefix` the path of group and version.
+    """
+
+    resource: str
+    prefix: str
+    decode: Callable[[msgspec.Raw], T | None]
+    labels: str = ""
+    metadata_only: bool = False
+
+    def path(self, namespace: str | None) -> str:
+        """Return the collection's path."""
+        scope = "" if namespace is None else f"/namespaces/{namespace}"
+        return f"{self.prefix}{scope}/{self.resource}"
+
+    def accept(self, kind: str) -> str:
+        """Return the media type to ask for."""
+        return METADATA_ONLY.format(kind) if self.metadata_only else "application/json"
+
+
+class Reflector(Generic[T]):
+    """Holds what there is of a kind in a namespace (`None`: in all of them)."""
+
+    def __init__(
+        self,
+        kind: Kind[T],
+        namespace: str | None,
+        link: Link,
+        *,
+        changed: Callable[[Key, T | None], None],
+    ) -> None:
+        """Hold nothing yet. `changed` is told each new value, and None of what went."""
+        self.kind = kind
+        self.namespace = namespace
+        self.held: dict[Key, T] = {}
+        self.seen_at: Seconds | None = None
+        """When the mirror was last known to be true; None before the first list."""
+        self.fault: Exception | None = None
+        self.unwatchable = False
+        """Whether it may be listed, but not watched."""
+        self._link = link
+        self._patience = Patience(link.clock, link.settings.denied_every)
+        self._changed = changed
+        self._position: str | None = None
+
+    @property
+    def denied(self) -> bool:
+        """Say whether the right to list is missing."""
+        return isinstance(self.fault, RightMissing)
+
+    async def run(self) -> None:
+        """Mirror until cancelled; whatever fails is tried again."""
+        while True:
+            await self._patience.until_done(self._step, self._failed)
+
+    async def _step(self) -> None:
+        if self._position is None:
+            await self._list()
+            return
+        try:
+            await self._watch()
+        except RightMissing:
+            self.unwatchable = True
+            self._position = None
+            await self._patience.pause(self._link.settings.poll_every)
+
+    def _failed(self, error: Exception) -> None:
+        if isinstance(error, ViewExpired | ClusterAnswerInvalid):
+            self._position = None
+        if not isinstance(error, ViewExpired) and str(error) != str(self.fault):
+            _log.warning(
+                "cluster-unread",
+                resource=self.kind.resource,
+                namespace=self.namespace,
+                error=str(error) or type(error).__name__,
+            )
+        self.fault = error
+
+    def _proven(self) -> None:
+        """Note that at this moment the mirror is true."""
+        self.seen_at = self._link.clock.now()
+        self.fault = None
+
+    async def _list(self) -> None:
+        query = {"limit": str(self._link.settings.page)}
+        if self.kind.labels:
+            query["labelSelector"] = self.kind.labels
+        found: dict[Key, T] = {}
+        asked_at = self._link.clock.now()
+        while True:
+            body = await self._link.api.get(
+                self.kind.path(self.namespace),
+                query,
+                accept=self.kind.accept("PartialObjectMetadataList"),
+            )
+            page = decoded(Page, body)
+            for item in page.items or ():
+                head, value = self._read(item)
+                if value is not None:
+                    found[head] = value
+            if not page.metadata.next:
+                break
+            query["continue"] = page.metadata.next
+        self._take(found)
+        self._proven()
+        self.seen_at = asked_at
+        self._position = page.metadata.resource_version
+
+    def _take(self, found: Mapping[Key, T]) -> None:
+        """Replace all that is held."""
+        for key in [key for key in self.held if key not in found]:
+            self._set(key, None)
+        for key, value in found.items():
+            self._set(key, value)
+
+    def _set(self, key: Key, value: T | None) -> None:
+        if self.held.get(key) == value:
+            return
+        if value is None:
+            del self.held[key]
+        else:
+            self.held[key] = value
+        self._changed(key, value)
+
+    def _read(self, item: msgspec.Raw) -> tuple[Key, T | None]:
+        head = decoded(Head, item).metadata
+        try:
+            value = self.kind.decode(item)
+        except ClusterAnswerInvalid as error:
+            # Of a version that we do not know, perhaps; the others are read all the same.
+            _log.warning("object-unread", name=f"{head.namespace}/{head.name}", error=str(error))
+            value = None
+        return (head.namespace, head.name), value
+
+    async def _watch(self) -> None:
+        """Follow until the server ends the watch, as it is asked to after `watch_for` seconds."""
+        lasts = self._link.settings.watch_for * random.uniform(0.8, 1.0)  # noqa: S311 - spreads load
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._position or "",
+            "timeoutSeconds": str(max(1, round(lasts))),
+        }
+        if self.kind.labels:
+            query["labelSelector"] = self.kind.labels
+        began = time.monotonic()
+        try:
+            async with self._link.api.watching(
+                self.kind.path(self.namespace),
+                query,
+                lasts=self._link.settings.watch_for + self._link.settings.grace,
+                accept=self.kind.accept("PartialObjectMetadata"),
+            ) as lines:
+                self.unwatchable = False
+                self._proven()
+                async for line in lines:
+                    self._hear(line)
+                    self._proven()
+        except ClusterUnreachable:
+            if time.monotonic() - began < _SHORTEST_WATCH:
+                raise
+            return  # it did its work before it was cut: go on from there at once
+        if time.monotonic() - began < min(_SHORTEST_WATCH, lasts / 2):
+            raise ClusterUnreachable("the API server ends its watches at once")
+
+    def _hear(self, line: bytes) -> None:
+        event = decoded(Event, line)
+        if event.type == "ERROR":
+            status = decoded(Status, event.object)
+            if status.code == _EXPIRED:
+                raise ViewExpired("the watch fell too far behind")
+            raise ClusterUnreachable(f"the API server ended a watch with {status.code}")
+        if event.type == "BOOKMARK":
+            self._position = decoded(Head, event.object).metadata.resource_version
+            return
+        head = decoded(Head, event.object).metadata
+        key, value = self._read(event.object)
+        self._set(key, None if event.type == "DELETED" else value)
+        self._position = head.resource_version
