@@ -15,7 +15,9 @@ from pathlib import Path
 import structlog
 
 from scaler.adapters.clock import WallClock
-from scaler.adapters.cluster_file import ClusterFileInvalid, FileCluster
+from scaler.adapters.cluster_file import ClusterFileInvalid
+from scaler.adapters.clusters import cluster_of
+from scaler.adapters.kubernetes_errors import AccessInvalid
 from scaler.adapters.sources import source_of
 from scaler.adapters.targets import TargetsInvalid
 from scaler.adapters.watched_file import WatchedFile
@@ -42,7 +44,7 @@ from scaler.edge.tls import TlsFiles
 DRAINED_WITHIN: Seconds = 3.5
 CONFIG_LOOKED_AT_EVERY: Seconds = 1.0
 
-REFUSALS = (ConfigInvalid, ClusterFileInvalid, TargetsInvalid, EdgeError, ValueError)
+REFUSALS = (AccessInvalid, ConfigInvalid, ClusterFileInvalid, TargetsInvalid, EdgeError, ValueError)
 """What a start can fail with for a reason that the user can cure; each message says how."""
 
 Load = Callable[[], ServerConfig]
@@ -75,7 +77,7 @@ class Application:
         }
         self.board = Board()
         self.registry = Registry(partial(resolve, server=self.config), clock.now)
-        cluster = None if self.config.cluster is None else FileCluster(self.config.cluster, clock)
+        cluster = cluster_of(self.config.cluster, self.config.kubernetes, clock)
         measured = {
             name: MeasuredSource(built.source, measures) for name, built in self._sources.items()
         }

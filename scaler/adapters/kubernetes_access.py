@@ -44,6 +44,32 @@ class Access:
         return found
 
 
+def find_access(settings: KubernetesSettings) -> None:
+    """Look whether there is any way in, without trying it. Raises AccessInvalid.
+
+    What is there and faulty may be mended while we run; where there is nothing, nobody meant us to
+    find a cluster.
+    """
+    if settings.kubeconfig is not None:
+        if not settings.kubeconfig.is_file():
+            raise AccessInvalid(f"{settings.kubeconfig} is no kubeconfig: correct --kubeconfig")
+    elif not (_in_cluster() or _default_kubeconfig()):
+        raise AccessInvalid(
+            "no cluster to be found: this is no pod with a service account, and there is no "
+            "kubeconfig (name one with --kubeconfig, or set --cluster none)"
+        )
+
+
+def _in_cluster() -> bool:
+    return bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+
+
+def _default_kubeconfig() -> bool:
+    named = os.environ.get("KUBECONFIG", "")
+    paths = [Path(name) for name in named.split(os.pathsep) if name]
+    return any(path.is_file() for path in paths or [Path("~/.kube/config").expanduser()])
+
+
 async def gain_access(settings: KubernetesSettings) -> Access:
     """Find the way in, anew at each call. Raises AccessInvalid."""
     try:
@@ -60,7 +86,7 @@ async def gain_access(settings: KubernetesSettings) -> Access:
 
 async def _found(settings: KubernetesSettings) -> Access:
     config, configuration = await asyncio.to_thread(_client)
-    in_cluster = "KUBERNETES_SERVICE_HOST" in os.environ and settings.kubeconfig is None
+    in_cluster = settings.kubeconfig is None and _in_cluster()
     if in_cluster:
         loader = config.incluster_config.InClusterConfigLoader(
             token_filename=str(settings.service_account / "token"),

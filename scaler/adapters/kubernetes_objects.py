@@ -51,8 +51,16 @@ class Meta(Fields, frozen=True):
     annotations: dict[str, str] | None = None
 
 
+class PodAnnotations(Fields, frozen=True):
+    """The only annotation of a pod that matters; the others can be long."""
+
+    deletion_cost: str | None = msgspec.field(
+        name="controller.kubernetes.io/pod-deletion-cost", default=None
+    )
+
+
 class PodMeta(Fields, frozen=True):
-    """A pod's `metadata`: annotations can be long and say nothing here."""
+    """A pod's `metadata`."""
 
     name: str
     namespace: str
@@ -60,6 +68,7 @@ class PodMeta(Fields, frozen=True):
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
     labels: dict[str, str] | None = None
+    annotations: PodAnnotations | None = None
     owner_references: list[Owner] | None = None
 
 
@@ -102,6 +111,7 @@ class Terminated(Fields, frozen=True):
 
     exit_code: int | None = None
     reason: str | None = None
+    message: str | None = None
     finished_at: datetime | None = None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +12,7 @@ import msgspec
 from scaler.adapters.kubernetes_objects import (
     Condition,
     ContainerStatus,
+    PodMeta,
     PodObject,
     PodStatus,
     decoded,
@@ -29,6 +31,9 @@ _REVISIONS = (
     "rollouts-pod-template-hash",
     "controller-revision-hash",
 )
+_LONGEST_MESSAGE = 2048
+"""Characters of a container's last words; how it ended stands at their end."""
+_COST = re.compile(r"[+-]?[0-9]{1,10}")
 _ENDED = frozenset({"Succeeded", "Failed"})
 _COMES = frozenset({"ContainerCreating", "PodInitializing"})
 """Reasons to wait that every pod has for a while."""
@@ -74,9 +79,15 @@ def _pod(found: PodObject) -> Pod:
         last_exit=_last_exit(containers),
         blocked=_blocked(status, containers),
         ip=status.pod_ip or None,
+        deletion_cost=_deletion_cost(meta),
         ports=_ports(found),
         labels=labels,
     )
+
+
+def _deletion_cost(meta: PodMeta) -> int | None:
+    cost = meta.annotations.deletion_cost if meta.annotations is not None else None
+    return int(cost) if cost is not None and _COST.fullmatch(cost) else None
 
 
 def _condition(status: PodStatus, kind: str) -> Condition | None:
@@ -100,6 +111,7 @@ def _last_exit(containers: list[ContainerStatus]) -> Exit | None:
                 container=container.name,
                 reason=ended.reason or "",
                 code=ended.exit_code,
+                message=(ended.message or "")[-_LONGEST_MESSAGE:],
                 at=epoch(ended.finished_at),
             )
             if found is None or (made.at or 0.0) >= (found.at or 0.0):

@@ -31,9 +31,12 @@ from scaler.config.server import load_config
 @click.option("--prometheus-ca-file", help="With prometheus: the CA that signed its certificate.")
 @click.option(
     "--cluster",
-    metavar="none|FILE",
-    help="Who knows the replica counts: a YAML list, or nobody but the source.",
+    metavar="none|kubernetes|FILE",
+    help="Who knows the replica counts: the cluster, a YAML list, or nobody but the source.",
 )
+@click.option("--namespaces", metavar="A,B", help="With kubernetes: look only at these.")
+@click.option("--kubeconfig", help="With kubernetes, outside of a cluster: how to get in.")
+@click.option("--kubeconfig-context", help="Which of its contexts.")
 @click.option("--grpc-listen", metavar="HOST:PORT", help="Where KEDA asks.")
 @click.option("--grpc-tls-certificate-file", help="PEM; re-read as it rotates.")
 @click.option("--grpc-tls-key-file", help="PEM; re-read as it rotates.")

@@ -19,6 +19,9 @@ PLAIN = {
     "log-level": ("log", "level"),
     "log-format": ("log", "format"),
     "cluster": ("cluster",),
+    "namespaces": ("kubernetes", "namespaces"),
+    "kubeconfig": ("kubernetes", "kubeconfig"),
+    "kubeconfig-context": ("kubernetes", "context"),
 }
 """Settings that are one place in the file, by the flag's name."""
 

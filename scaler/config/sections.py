@@ -29,6 +29,7 @@ _SECRET_NAME = re.compile(
 _SECRET_VALUE = re.compile(r"\s*(?:bearer|basic)\s+\S", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*|\*):([0-9]{1,5})")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -61,9 +62,21 @@ def _label(text: str) -> str:
     return text
 
 
+def _listed(value: object) -> object:
+    """Take `a,b`, as flags and the environment write lists."""
+    return [item.strip() for item in value.split(",")] if isinstance(value, str) else value
+
+
+def _namespace(text: str) -> str:
+    if not _NAMESPACE.fullmatch(text):
+        raise ValueError("is not the name of a namespace")
+    return text
+
+
 Span: TypeAlias = Annotated[Seconds, BeforeValidator(_seconds)]
 Text: TypeAlias = Annotated[str, BeforeValidator(_text), Field(max_length=4096)]
 Address: TypeAlias = Annotated[str, AfterValidator(_address)]
+Namespace: TypeAlias = Annotated[str, AfterValidator(_namespace)]
 Label: TypeAlias = Annotated[str, AfterValidator(_label)]
 
 
@@ -220,18 +233,36 @@ class WatchSection(Section):
     metadata: Mapping[str, object] = Field(default_factory=dict)
 
 
+class KubernetesSection(Section):
+    """Which cluster is looked at with `cluster: kubernetes`, and which of its namespaces.
+
+    All of them where none is named. Without a kubeconfig a pod's own service account is used.
+    """
+
+    namespaces: Annotated[tuple[Namespace, ...], BeforeValidator(_listed)] = ()
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+
 class FileSection(Section):
     """The whole file."""
 
     grpc: GrpcSection = GrpcSection()
     http: HttpSection = HttpSection()
     log: LogSection = LogSection()
-    cluster: Path | None = None
+    cluster: Path | Literal["kubernetes"] | None = None
+    kubernetes: KubernetesSection = KubernetesSection()
     sources: Mapping[str, SourceSection] = Field(default_factory=dict)
     profiles: Mapping[str, Mapping[str, object]] = Field(default_factory=dict)
     watch: tuple[WatchSection, ...] = ()
 
-    @field_validator("cluster", mode="before")
+    @field_validator("cluster", mode="plain")
     @classmethod
-    def _none(cls, value: object) -> object:
-        return None if value == "none" else value
+    def _who_counts(cls, value: object) -> object:
+        if value is None or value == "none":
+            return None
+        if value == "kubernetes":
+            return value
+        if isinstance(value, str | Path) and str(value):
+            return Path(value)
+        raise ValueError("is no file's name (write a path, kubernetes or none)")

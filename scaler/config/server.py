@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from pydantic import ValidationError
 
@@ -21,6 +21,7 @@ from scaler.config.sections import (
     FileSection,
     GrpcSection,
     HttpSection,
+    KubernetesSection,
     LogSection,
     PrometheusSource,
     ScrapeSource,
@@ -34,15 +35,17 @@ AnySource: TypeAlias = ScrapeSource | PrometheusSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """A valid configuration. `cluster` is the file with the counts, `None` for no cluster.
+    """A valid configuration.
 
-    `watch` are workloads without a trigger, in the mode `advise`.
+    `cluster` is the file with the counts, or the word for a real one, which `kubernetes` then
+    describes; `None` for no cluster. `watch` are workloads without a trigger, in the mode `advise`.
     """
 
     grpc: GrpcSection = field(default_factory=GrpcSection)
     http: HttpSection = field(default_factory=HttpSection)
     log: LogSection = field(default_factory=LogSection)
-    cluster: Path | None = None
+    cluster: Path | Literal["kubernetes"] | None = None
+    kubernetes: KubernetesSection = field(default_factory=KubernetesSection)
     sources: Mapping[str, AnySource] = field(default_factory=dict)
     profiles: Mapping[str, TriggerSettings] = field(default_factory=dict)
     watch: tuple[Trigger, ...] = ()
@@ -122,6 +125,7 @@ def _checked(tree: Tree, faults: list[Fault]) -> ServerConfig | None:
         http=section.http,
         log=section.log,
         cluster=section.cluster,
+        kubernetes=section.kubernetes,
         sources=section.sources,
         profiles=profiles,
         watch=tuple(trigger for trigger in watch if trigger is not None),
@@ -211,6 +215,7 @@ _AT_START: Mapping[str, Callable[[ServerConfig], object]] = {
     "grpc": lambda config: config.grpc,
     "http": lambda config: config.http,
     "cluster": lambda config: config.cluster,
+    "kubernetes": lambda config: config.kubernetes,
 }
 
 

@@ -107,6 +107,20 @@ def test_a_cluster_of_none(load: Load) -> None:
     assert load(MAIN + "cluster: /x", cluster="none").cluster is None
 
 
+def test_a_real_cluster(load: Load) -> None:
+    """The word stands for the cluster, which a section of its own describes."""
+    config = load(
+        MAIN + "cluster: kubernetes\nkubernetes: {namespaces: [llm, chat], kubeconfig: /k}"
+    )
+    assert config.cluster == "kubernetes"
+    assert config.kubernetes.namespaces == ("llm", "chat")
+    config = load(MAIN, {"SCALER_NAMESPACES": "llm, chat"}, cluster="kubernetes", kubeconfig="/k")
+    assert config.cluster == "kubernetes"
+    assert config.kubernetes.namespaces == ("llm", "chat")
+    assert config.kubernetes.kubeconfig == Path("/k")
+    assert load(MAIN, cluster="./kubernetes").cluster == Path("kubernetes")
+
+
 def test_the_kind_of_source_by_flag_leaves_sources_of_that_kind(load: Load) -> None:
     """A stronger layer's kind also does away with what a weaker one said of another."""
     environment = {"SCALER_SOURCE": "prometheus", "SCALER_PROMETHEUS_URL": "http://p"}
@@ -238,6 +252,10 @@ def test_secrets_are_named_by_file_and_never_shown(load: Load, source: str, cure
         (MAIN.replace("queue", "''"), "sources.main.queries.q"),
         (MAIN + "grpc: {listen: 'x:99999'}", "grpc.listen"),
         (MAIN + "cluster: [x]", "cluster: is no file's name"),
+        (MAIN + "cluster: ''", "cluster: is no file's name"),
+        (MAIN + "kubernetes: {namespace: a}", "did you mean namespaces"),
+        (MAIN + "kubernetes: {namespaces: [A_b]}", "is not the name of a namespace"),
+        (MAIN + "kubernetes: {namespaces: 'a,,b'}", "is not the name of a namespace"),
         ("sources: {s: {type: scrape, targets: t, interval: soon}}", "is not a duration"),
         ("sources: {s: {type: scrape, targets: t, interval: [5]}}", "is not a duration"),
         ("sources: {s: {type: scrape, targets: t, interval: 2h}}", "at most an hour"),
