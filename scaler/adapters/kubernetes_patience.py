@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 from tenacity.stop import stop_after_attempt
-from tenacity.wait import wait_exponential_jitter
+from tenacity.wait import wait_random_exponential
 
 from scaler.adapters.kubernetes_errors import (
     ClusterBusy,
@@ -20,7 +20,8 @@ from scaler.core.units import Seconds
 
 T = TypeVar("T")
 
-_grows = wait_exponential_jitter(initial=0.25, max=5.0, jitter=1.0)
+_grows = wait_random_exponential(multiplier=0.5, min=0.1, max=6.0)
+"""Full jitter, at its longest too: all views fail at the same moment, and must not return so."""
 
 
 class Patience:

@@ -29,6 +29,9 @@ Key = tuple[str, str]
 METADATA_ONLY = "application/json;as={};v=v1;g=meta.k8s.io"
 _SHORTEST_WATCH: Seconds = 1.0
 _EXPIRED = 410
+_LOST_AFTER = 5
+"""Failures in a row after which all is listed anew: a server that was restored from a backup does
+not know the version that we saw last, and says so in several ways."""
 
 _log = structlog.get_logger(__name__)
 
@@ -80,6 +83,7 @@ class Reflector(Generic[T]):
         self._patience = Patience(link.clock, link.settings.denied_every)
         self._changed = changed
         self._position: str | None = None
+        self._failures = 0
 
     @property
     def denied(self) -> bool:
@@ -103,7 +107,8 @@ class Reflector(Generic[T]):
             await self._patience.pause(self._link.settings.poll_every)
 
     def _failed(self, error: Exception) -> None:
-        if isinstance(error, ViewExpired | ClusterAnswerInvalid):
+        self._failures += 1
+        if isinstance(error, ViewExpired | ClusterAnswerInvalid) or self._failures >= _LOST_AFTER:
             self._position = None
         if not isinstance(error, ViewExpired) and str(error) != str(self.fault):
             _log.warning(
@@ -118,6 +123,7 @@ class Reflector(Generic[T]):
         """Note that at this moment the mirror is true."""
         self.seen_at = self._link.clock.now()
         self.fault = None
+        self._failures = 0
 
     async def _list(self) -> None:
         query = {"limit": str(self._link.settings.page)}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,14 +20,18 @@ from scaler.adapters.prometheus_settings import PrometheusSettings
 from scaler.adapters.scrape import ScrapeSource
 from scaler.adapters.scrape_client import ScrapeSettings
 from scaler.control.ports import Clock, Cluster, Source, SourceError
+from scaler.core.pods import Pod, Situation
 from scaler.core.reading import Reading
 from scaler.core.units import TICK, tick_at
 from scaler.core.workload import Scale, Selection
 from scaler.demo.clock import FastClock
+from tests.adapters.kubernetes.following import following, kubeconfig, until
 from tests.app.process import engines
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.source import FakeSource, fleet_reading
+from tests.kubernetes_server.objects import deployment, hpa, pod, scaled_object
+from tests.kubernetes_server.server import api_server
 from tests.prometheus_server import Past, prometheus
 
 PAGE = (Path(__file__).parents[1] / "data" / "captures" / "saturated-waiting.txt").read_bytes()
@@ -111,42 +117,157 @@ async def test_errors_of_a_source_are_of_the_port(source: tuple[Source, float]) 
 # --- clusters -------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["fake", "file"])
-def cluster(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> tuple[Cluster, Callable[[int], None]]:
-    """Give each cluster with `chat` at 4 replicas, and a way to move it."""
-    if request.param == "fake":
-        fake = FakeCluster(chat=Scale(current=4, max_replicas=20))
-        return fake, lambda count: fake.move("chat", count)
-    path = tmp_path / "counts.yaml"
+@dataclass
+class Counts:
+    """A cluster with `chat` at 4 replicas in `llm`, and what a test can do to it.
+
+    `move` changes the count and returns when the cluster shows it; `place` gives the scale target
+    that many Ready pods, where the cluster knows of pods at all.
+    """
+
+    cluster: Cluster
+    move: Callable[[int], Awaitable[None]]
+    place: Callable[[int], Awaitable[None]] | None = None
+
+
+@asynccontextmanager
+async def _fake_cluster() -> AsyncIterator[Counts]:
+    fake = FakeCluster(chat=Scale(current=4, max_replicas=20))
+    fake.situations["llm", "chat"] = Situation(target_kind="Deployment", target_name="chat")
+
+    async def move(count: int) -> None:
+        fake.move("chat", count)
+
+    async def place(count: int) -> None:
+        names = [f"chat-{number}" for number in range(count)]
+        fake.place(
+            "chat", *(Pod(name=name, replica=name, created_at=1e9, ready=True) for name in names)
+        )
+
+    yield Counts(fake, move, place)
+
+
+@asynccontextmanager
+async def _file_cluster(directory: Path) -> AsyncIterator[Counts]:
+    path = directory / "counts.yaml"
 
     def write(count: int) -> None:
         row = {"namespace": "llm", "name": "chat", "replicas": count, "maxReplicas": 20}
         path.write_text(yaml.safe_dump([row]), encoding="utf-8")
 
     write(4)
-    real = FileCluster(path, FakeClock())
+    clock = FakeClock()
+    real = FileCluster(path, clock)
+    running = asyncio.create_task(real.run())
 
-    def move(count: int) -> None:
+    async def move(count: int) -> None:
         write(count)
-        real.look()
+        await until(lambda: _current(real) == count, lambda: clock.advance(1.0))
 
-    return real, move
+    yield Counts(real, move)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
-def test_a_cluster_knows_counts(cluster: tuple[Cluster, Callable[[int], None]]) -> None:
+@asynccontextmanager
+async def _kubernetes_cluster(directory: Path) -> AsyncIterator[Counts]:
+    async with api_server() as server:
+        store = server.store
+
+        async def move(count: int) -> None:
+            store.put(deployment("chat", replicas=count))
+            await until(lambda: _current(real) == count)
+
+        async def place(count: int) -> None:
+            for number in range(count):
+                store.put(pod(f"chat-{number}", of="chat"))
+            await until(lambda: len(real.pods("llm", "chat") or ()) == count)
+
+        store.put(scaled_object("chat"))
+        store.put(hpa("chat", most=20))
+        store.put(deployment("chat", replicas=4))
+        async with following(kubeconfig(directory, server)) as real:
+            await until(lambda: real.pods("llm", "chat") is not None)
+            await until(lambda: (real.scale("llm", "chat") or Scale(current=0)).max_replicas == 20)
+            yield Counts(real, move, place)
+
+
+def _current(cluster: Cluster) -> int | None:
+    found = cluster.scale("llm", "chat")
+    return found.current if found is not None else None
+
+
+@pytest.fixture(params=["fake", "file", "kubernetes"])
+async def counts(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Counts]:
+    """Give each cluster."""
+    makers: dict[str, Callable[[], AbstractAsyncContextManager[Counts]]] = {
+        "fake": _fake_cluster,
+        "file": lambda: _file_cluster(tmp_path),
+        "kubernetes": lambda: _kubernetes_cluster(tmp_path),
+    }
+    async with makers[request.param]() as made:
+        yield made
+
+
+async def test_a_cluster_knows_counts(counts: Counts) -> None:
     """A count that is moved is the count; what nobody knows is None, never zero."""
-    known, move = cluster
+    known = counts.cluster
     found = known.scale("llm", "chat")
     assert found is not None
     assert (found.current, found.max_replicas) == (4, 20)
     assert known.scale("llm", "other") is None
     assert known.scale("other", "chat") is None
-    move(7)
+    await counts.move(7)
     moved = known.scale("llm", "chat")
     assert moved is not None
-    assert moved.current == 7
+    assert (moved.current, moved.max_replicas) == (7, 20)
+
+
+async def test_a_count_of_zero_is_a_count(counts: Counts) -> None:
+    """A fleet at zero is known to be there, unlike one that nobody knows."""
+    await counts.move(0)
+    found = counts.cluster.scale("llm", "chat")
+    assert found is not None
+    assert found.current == 0
+
+
+async def test_a_cluster_knows_pods_or_says_that_it_does_not(counts: Counts) -> None:
+    """Pods come as a tuple of their own workload's; an unknown workload has None, not none."""
+    assert counts.cluster.pods("llm", "other") is None
+    if counts.place is None:
+        assert counts.cluster.pods("llm", "chat") is None
+        return
+    await counts.place(3)
+    found = counts.cluster.pods("llm", "chat")
+    assert found is not None
+    assert [(pod.name, pod.replica, pod.ready) for pod in found] == [
+        (name, name, True) for name in ("chat-0", "chat-1", "chat-2")
+    ]
+
+
+async def test_a_cluster_knows_the_situation_or_says_that_it_does_not(counts: Counts) -> None:
+    """Where KEDA's object is known, so is its scale target; elsewhere there is None."""
+    assert counts.cluster.situation("llm", "other") is None
+    found = counts.cluster.situation("llm", "chat")
+    if counts.place is None:
+        assert found is None
+        return
+    assert found is not None
+    assert (found.target_kind, found.target_name, found.paused) == ("Deployment", "chat", False)
+
+
+async def test_a_cluster_tells_of_a_moved_count(counts: Counts) -> None:
+    """Whoever asked to be told hears of a move, in the loop's own thread."""
+    told: list[int] = []
+    counts.cluster.on_change(lambda: told.append(threading.get_ident()))
+    await counts.move(5)
+    await until(lambda: told)
+    assert set(told) == {threading.get_ident()}
+
+
+async def test_a_cluster_that_is_well_has_no_faults(counts: Counts) -> None:
+    """Faults are for what cannot be read."""
+    assert counts.cluster.faults == ()
 
 
 @pytest.mark.parametrize(
@@ -174,29 +295,6 @@ def test_a_faulty_edit_of_the_counts_is_told_and_changes_nothing(tmp_path: Path,
     known = real.scale("llm", "chat")
     assert known is not None
     assert known.current == 4
-
-
-async def test_a_cluster_tells_of_changes(tmp_path: Path) -> None:
-    """Whoever asked to be told hears of a move, from the fake as from the file."""
-    told: list[str] = []
-    fake = FakeCluster(chat=Scale(current=4))
-    fake.on_change(lambda: told.append("fake"))
-    fake.move("chat", 5)
-    path = tmp_path / "counts.yaml"
-    path.write_text("- {namespace: llm, name: chat, replicas: 4}\n", encoding="utf-8")
-    clock = FakeClock()
-    real = FileCluster(path, clock)
-    real.on_change(lambda: told.append("file"))
-    running = asyncio.create_task(real.run())
-    await clock.advance(1.0)
-    path.write_text("- {namespace: llm, name: chat, replicas: 15}\n", encoding="utf-8")
-    async with asyncio.timeout(10):
-        while "file" not in told:
-            await clock.advance(1.0)
-            await asyncio.sleep(0.01)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    assert set(told) == {"fake", "file"}
 
 
 # --- clocks ---------------------------------------------------------------------------------------

@@ -78,9 +78,9 @@ def bookmark(resource: Resource, version: int) -> bytes:
     return line("BOOKMARK", json.dumps(body).encode())
 
 
-def expired() -> bytes:
-    """Write the line that tells a watcher to list anew."""
-    body = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old version"}
+def ended(code: int, reason: str) -> bytes:
+    """Write the line that ends a watch for a reason: 410 sends the watcher back to a list."""
+    body = {"kind": "Status", "code": code, "reason": reason, "message": "resource version"}
     return line("ERROR", json.dumps(body).encode())
 
 

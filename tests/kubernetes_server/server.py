@@ -204,7 +204,10 @@ class ApiServer:
         response.enable_chunked_encoding()
         await response.prepare(request)
         if since < self.store.compacted:
-            await response.write(answers.expired())
+            await response.write(answers.ended(410, "Expired"))
+            return response
+        if since > self.store.version:
+            await response.write(answers.ended(504, "Timeout"))
             return response
         heard, ended = asyncio.Event(), asyncio.Event()
         self.store.listen(heard)

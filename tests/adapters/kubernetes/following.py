@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -63,11 +63,20 @@ async def following(
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def until(met: Callable[[], object], within: float = 15.0) -> None:
-    """Return as soon as the condition is met; fail when it is not in time."""
+async def until(
+    met: Callable[[], object],
+    meanwhile: Callable[[], Awaitable[None]] | None = None,
+    within: float = 15.0,
+) -> None:
+    """Return as soon as the condition is met, doing `meanwhile` between two looks at it.
+
+    Fails when it is not met in time: so many seconds of the wall clock, which sockets take.
+    """
     try:
         async with asyncio.timeout(within):
-            while not met():  # noqa: ASYNC110 - whatever it is that should come about
+            while not met():
+                if meanwhile is not None:
+                    await meanwhile()
                 await asyncio.sleep(0.01)
     except TimeoutError:
         raise AssertionError(f"did not come about within {within:g} s") from None
