@@ -234,10 +234,13 @@ class ScrapeSource:
         known = {part.page.target.url: part.page for parts in pods for part in parts}
         count = len(known) + sum(len(some.pages) for some in strangers)
         place = f'source "{self.name}": none of {count} targets answered'
+        silence: SourceError = SourceUnreachable(f"{place} yet")
         for page in (*known.values(), *(some.trouble for some in strangers)):
             if page is not None and page.trouble is not None:
-                return renamed(page.trouble, f"{place}; {page.target.address}")
-        return SourceUnreachable(f"{place} yet")
+                silence = renamed(page.trouble, f"{place}; {page.target.address}")
+                break
+        silence.targets_silent = True
+        return silence
 
 
 def _whole(parts: Iterable[Shown], since: Seconds) -> bool:

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from scaler.core.decision import Decision
+from scaler.core.diagnosis_finding import Diagnosis
 from scaler.core.policy import Policy
+from scaler.core.reading import ReplicaReading
 from scaler.core.units import Seconds
 from scaler.core.workload import Selection, WorkloadKey
 
@@ -20,6 +22,7 @@ class Posting:
 
     `trouble` is what the source last said went wrong (`None` while it is well), `fault` what the
     server's configuration no longer supports of the trigger: the last valid policy stays.
+    `diagnosis` is None only where making it failed; `replicas` are those that reported last.
     """
 
     key: WorkloadKey
@@ -28,6 +31,8 @@ class Posting:
     decision: Decision
     trouble: str | None = None
     fault: str | None = None
+    diagnosis: Diagnosis | None = None
+    replicas: tuple[ReplicaReading, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

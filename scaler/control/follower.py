@@ -13,6 +13,7 @@ import structlog
 from scaler.config.trigger import Resolved
 from scaler.control.board import Board, Posting
 from scaler.control.contest import contested
+from scaler.control.diagnosing import Diagnosing
 from scaler.control.ports import Cluster, Source, SourceError, SourceUnreachable
 from scaler.control.registry import Entry, Registry
 from scaler.core.decision import Decision, decide, with_notes
@@ -56,6 +57,7 @@ class Follower:
         self._registry = registry
         self._board = board
         self._cluster = cluster
+        self._diagnosing = Diagnosing(cluster)
         self._histories: dict[Selection, History] = {}
         self._judgements: dict[WorkloadKey, Judgement] = {}
         self._troubles: dict[Selection, str] = {}
@@ -155,6 +157,7 @@ class Follower:
         self._troubles = {s: t for s, t in self._troubles.items() if s in selections}
         self._judgements = {k: j for k, j in self._judgements.items() if k in keys}
         self._admitted = {k: t for k, t in self._admitted.items() if k in keys}
+        self._diagnosing.keep_only(selections, keys)
         names = {(key.namespace, key.name) for key in keys}
         for told in [told for told in self.stats.decisions if told[:2] not in names]:
             del self.stats.decisions[told]
@@ -181,6 +184,7 @@ class Follower:
         heard = 0
         for selection, reading in (await self._read(selections, at)).items():
             history = self._history(selection)
+            self._diagnosing.hear(selection, reading, at)
             if isinstance(reading, SourceError):
                 self._troubles[selection] = str(reading)
                 if history.missed_from is None:
@@ -289,11 +293,12 @@ class Follower:
         history = self._history(selection)
         judgement = self._judgement(entry.key)
         judgement.update(policy, history, at)
+        scale = self._scale(entry, selection)
         decision = decide(
             policy,
             history.samples,
             judgement.needs,
-            scale=self._scale(entry, selection),
+            scale=scale,
             learned=judgement.learned,
             now=at,
             known_since=tick_at(entry.registered_at),
@@ -302,7 +307,7 @@ class Follower:
         before = self._board.snapshot.postings.get(entry.key)
         decision = with_notes(decision, before.decision if before is not None else None)
         self._tell(entry.key, decision, before)
-        return Posting(
+        posting = Posting(
             key=entry.key,
             policy=policy,
             selection=selection,
@@ -310,6 +315,7 @@ class Follower:
             trouble=self._troubles.get(selection),
             fault=entry.fault,
         )
+        return self._diagnosing.diagnosed(posting, history, scale)
 
     def _scale(self, entry: Entry, selection: Selection) -> Scale | None:
         """Return the count: the cluster's, or without a cluster what the source knows of."""

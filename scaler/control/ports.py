@@ -15,9 +15,13 @@ from scaler.core.workload import Scale, Selection
 
 
 class SourceError(Exception):
-    """A source cannot say anything of a selection; the message names source, fault and cure."""
+    """A source cannot say anything of a selection; the message names source, fault and cure.
+
+    `targets_silent`: the source itself is well, and it is the engines that did not answer it.
+    """
 
     kind = "source-error"
+    targets_silent = False
 
 
 class SourceUnreachable(SourceError):

@@ -16,6 +16,7 @@ from scaler.core.diagnosis_finding import (
     span,
 )
 from scaler.core.pods import Condition, Situation
+from scaler.core.policy import Mode
 from scaler.core.units import Seconds
 
 KEDA_KINDS = (
@@ -44,13 +45,15 @@ def keda_verdicts(facts: Facts) -> dict[Kind, Verdict]:
     situation = facts.situation
     if situation is None:
         return verdicts | dict.fromkeys(KEDA_KINDS, _UNKNOWN)
+    # Who only watches owns neither the count nor the trigger that moves it.
+    ours = facts.policy.mode is Mode.ACT
     return verdicts | {
         Kind.PAUSED: _paused(situation),
-        Kind.METRIC_TYPE: _metric_type(situation),
-        Kind.SECOND_OWNER: _second_owner(facts, situation),
+        Kind.METRIC_TYPE: _metric_type(situation) if ours else None,
+        Kind.SECOND_OWNER: _second_owner(facts, situation) if ours else None,
         Kind.HPA_NOT_SCALING: _hpa(facts, situation),
         Kind.KEDA_NOT_READY: _keda(situation),
-        Kind.NO_WAY_TO_WAKE: _zero(facts, situation),
+        Kind.NO_WAY_TO_WAKE: _zero(facts, situation) if ours else None,
     }
 
 
