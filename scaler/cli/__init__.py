@@ -14,6 +14,7 @@ COMMANDS = {
     "demo": ("scaler.cli.demo", "Run emulated engines, the scaler and a stand-in for KEDA."),
     "check": ("scaler.cli.check", "Look for faults in ScaledObject manifests."),
     "explain": ("scaler.cli.explain", "Say why a workload has the replicas that it has."),
+    "diagnose": ("scaler.cli.diagnose", "Say what is wrong with a workload, and what to do."),
     "health": ("scaler.cli.health", "Ask a scaler whether it answers KEDA (for probes)."),
 }
 

@@ -96,11 +96,15 @@ class Diagnosis:
     findings: tuple[Finding, ...] = ()
     not_known: tuple[tuple[Kind, str], ...] = ()
 
+    def verdicts(self) -> dict[Kind, bool]:
+        """Say of each kind that could be looked at whether it was found."""
+        unknown = {kind for kind, _ in self.not_known}
+        found = {finding.kind for finding in self.findings}
+        return {kind: kind in found for kind in Kind if kind not in unknown}
+
     def verdict(self, kind: Kind) -> bool | None:
         """Say whether a kind was found; None where it could not be looked at."""
-        if any(finding.kind is kind for finding in self.findings):
-            return True
-        return None if any(unknown is kind for unknown, _ in self.not_known) else False
+        return self.verdicts().get(kind)
 
 
 def span(seconds: Seconds) -> str:

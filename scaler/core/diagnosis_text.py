@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from textwrap import wrap
 
 from scaler.core.decision import Decision
-from scaler.core.diagnosis_finding import Diagnosis, Finding, Kind
+from scaler.core.diagnosis_finding import Diagnosis, Finding, Kind, Severity
 from scaler.core.explain import Because, because
 from scaler.core.rendering import time_of
 from scaler.core.units import Seconds
 from scaler.core.workload import WorkloadKey
+
+WORST_HEADER = "Scaler-Worst-Severity"
+"""Tells over HTTP, also beside text, how grave the gravest finding is; `none` without any."""
 
 _WIDTH = 90
 _NEVER_LOOKED = "nothing has been decided of this workload yet"
@@ -70,6 +73,12 @@ def diagnosed(
         not_known=unlooked,
         cannot=cannot,
     )
+
+
+def worst(each: Iterable[Diagnosed]) -> str:
+    """Return the gravest severity of several diagnoses, or `none`."""
+    found = {finding.severity for diagnosed in each for finding in diagnosed.findings}
+    return next((severity.value for severity in Severity if severity in found), "none")
 
 
 def to_text(diagnosed: Diagnosed) -> str:

@@ -57,6 +57,14 @@ def explained_of(
     registry: Registry, snapshot: Snapshot, namespace: str, name: str, trigger: str | None
 ) -> list[Explained]:
     """Return the explanations of a ScaledObject's triggers. Raises NoSuchWorkload."""
+    keys = chosen_keys(registry, snapshot, namespace, name, trigger)
+    return [_explained(registry, snapshot, key) for key in keys]
+
+
+def chosen_keys(
+    registry: Registry, snapshot: Snapshot, namespace: str, name: str, trigger: str | None
+) -> list[WorkloadKey]:
+    """Return a ScaledObject's triggers, or the one that is meant. Raises NoSuchWorkload."""
     keys = sorted(_keys_of(registry, snapshot, namespace, name))
     if not keys:
         raise NoSuchWorkload(
@@ -69,7 +77,7 @@ def explained_of(
         raise NoSuchWorkload(
             f"{namespace}/{name} has no trigger {str(trigger)[:40]}; there is: {known}"
         )
-    return [_explained(registry, snapshot, key) for key in chosen]
+    return chosen
 
 
 def _keys_of(
@@ -97,10 +105,10 @@ def _explained(registry: Registry, snapshot: Snapshot, key: WorkloadKey) -> Expl
     entry = registry.get(key)
     resolved = entry.resolved if entry is not None else None
     policy = resolved.policy if resolved is not None else Policy()
-    return explain(key, policy, _undecided(entry), fault=entry.fault if entry is not None else None)
+    return explain(key, policy, undecided(entry), fault=entry.fault if entry is not None else None)
 
 
-def _undecided(entry: Entry | None) -> Decision:
+def undecided(entry: Entry | None) -> Decision:
     """Return what is known of a workload before anything was decided."""
     return Decision(
         at=entry.registered_at if entry is not None else 0.0,
@@ -120,7 +128,7 @@ def undecided_because(entry: Entry | None) -> Reason:
 
 def _summary(registry: Registry, snapshot: Snapshot, key: WorkloadKey) -> Summary:
     posting, entry = snapshot.postings.get(key), registry.get(key)
-    decision = posting.decision if posting is not None else _undecided(entry)
+    decision = posting.decision if posting is not None else undecided(entry)
     lines = decision.corridor
     proven = lines is not None and math.isfinite(lines.ceiling)
     registered = posting if posting is not None else entry

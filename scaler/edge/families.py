@@ -44,6 +44,13 @@ REASON = Family(
     "1 for the reason of the present answer.",
     (*WORKLOAD_LABELS, "reason"),
 )
+FINDING = Family(
+    f"{PREFIX}finding",
+    "gauge",
+    "1 while a kind of finding is found of the workload, 0 while it is not; absent where it is "
+    "not known. docs/how-to/diagnose.md says what to do about each.",
+    (*WORKLOAD_LABELS, "kind"),
+)
 WORKLOADS = Family(f"{PREFIX}workloads", "gauge", "Workloads that are registered.")
 UNRESOLVED = Family(
     f"{PREFIX}unresolved_workloads",
@@ -77,4 +84,15 @@ AGE = Family(
 )
 
 COUNTED = (CALLS, STREAMS, ENDED_STREAMS, QUERIES)
-READ = (BUILD, REASON, WORKLOADS, UNRESOLVED, DECISIONS, TICKS, FAILED_TICKS, COVERAGE, AGE)
+READ = (
+    BUILD,
+    REASON,
+    FINDING,
+    WORKLOADS,
+    UNRESOLVED,
+    DECISIONS,
+    TICKS,
+    FAILED_TICKS,
+    COVERAGE,
+    AGE,
+)

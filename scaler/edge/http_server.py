@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
 
 import structlog
 from aiohttp import web
@@ -13,9 +15,11 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from scaler.control.board import Board
 from scaler.control.follower import Follower
 from scaler.control.registry import Registry
-from scaler.core.explain import Explained
+from scaler.core.diagnosis_text import WORST_HEADER, worst
+from scaler.core.diagnosis_text import to_text as diagnosis_text
 from scaler.core.rendering import Plain, to_plain, to_text
 from scaler.core.units import Seconds
+from scaler.edge.diagnosed import diagnosed_of
 from scaler.edge.errors import ListenFailed
 from scaler.edge.explained import NoSuchWorkload, explained_of, summaries
 from scaler.edge.liveness import Liveness
@@ -30,6 +34,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+T = TypeVar("T")
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _log = structlog.get_logger(__name__)
@@ -47,14 +52,17 @@ class HttpServer:
         now: Callable[[], Seconds],
         measures: Measures,
         answering: Callable[[], bool],
+        faults: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         """Put the routes together; nothing listens yet.
 
-        `answering` says whether KEDA's calls are answered.
+        `answering` says whether KEDA's calls are answered, `faults` what of the cluster cannot be
+        read or written.
         """
         self._registry = registry
         self._board = board
         self._answering = answering
+        self._faults = faults
         self._liveness = Liveness(followers, now)
         self._metrics = register(
             measures, registry=registry, board=board, followers=followers, now=now
@@ -70,6 +78,7 @@ class HttpServer:
         app.router.add_get("/readyz", self._ready)
         app.router.add_get("/api/v1/workloads", self._list)
         app.router.add_get("/api/v1/workloads/{namespace}/{name}", self._explain)
+        app.router.add_get("/api/v1/workloads/{namespace}/{name}/diagnosis", self._diagnose)
         return app
 
     async def serve(self, address: str) -> int:
@@ -128,22 +137,45 @@ class HttpServer:
         return _json({"workloads": to_plain(found), "next": following})
 
     async def _explain(self, request: web.Request) -> web.Response:
-        namespace, name = request.match_info["namespace"], request.match_info["name"]
-        trigger = request.query.get("trigger")
-        form = request.query.get("format", "json")
-        if form not in {"json", "text"}:
-            raise web.HTTPBadRequest(text='format is "json" or "text"')
-        try:
-            found = explained_of(self._registry, self._board.snapshot, namespace, name, trigger)
-        except NoSuchWorkload as error:
-            raise web.HTTPNotFound(text=str(error)) from error
-        if form == "text":
-            return web.Response(text="\n".join(to_text(each) for each in found))
-        return _json(_object(namespace, name, found))
+        asked = _asked(request)
+        with _missing_as_404():
+            found = explained_of(self._registry, self._board.snapshot, *asked)
+        return _told(request, found, to_text)
+
+    async def _diagnose(self, request: web.Request) -> web.Response:
+        asked, cannot = _asked(request), self._faults()
+        with _missing_as_404():
+            found = diagnosed_of(self._registry, self._board.snapshot, *asked, cannot=cannot)
+        answer = _told(request, found, diagnosis_text)
+        answer.headers[WORST_HEADER] = worst(found)
+        return answer
 
 
-def _object(namespace: str, name: str, found: list[Explained]) -> Plain:
-    return {"namespace": namespace, "name": name, "triggers": to_plain(found)}
+def _asked(request: web.Request) -> tuple[str, str, str | None]:
+    """Return namespace, name and trigger of a question about one ScaledObject."""
+    if request.query.get("format", "json") not in {"json", "text"}:
+        raise web.HTTPBadRequest(text='format is "json" or "text"')
+    return (
+        request.match_info["namespace"],
+        request.match_info["name"],
+        request.query.get("trigger"),
+    )
+
+
+@contextmanager
+def _missing_as_404() -> Iterator[None]:
+    try:
+        yield
+    except NoSuchWorkload as error:
+        raise web.HTTPNotFound(text=str(error)) from error
+
+
+def _told(request: web.Request, found: list[T], write: Callable[[T], str]) -> web.Response:
+    """Answer with one object of all triggers, or with text."""
+    if request.query.get("format") == "text":
+        return web.Response(text="\n".join(write(each) for each in found))
+    namespace, name = request.match_info["namespace"], request.match_info["name"]
+    return _json({"namespace": namespace, "name": name, "triggers": to_plain(found)})
 
 
 def _limit(text: str) -> int:

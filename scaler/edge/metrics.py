@@ -28,6 +28,7 @@ from scaler.edge.families import (
     COVERAGE,
     DECISIONS,
     FAILED_TICKS,
+    FINDING,
     REASON,
     TICKS,
     UNRESOLVED,
@@ -77,6 +78,7 @@ class BoardCollector(Collector):
             reasons.setdefault(entry.key, undecided_because(entry))
         values = (((*_labels(key), reason.value), 1.0) for key, reason in reasons.items())
         yield _gauge(REASON, values)
+        yield _gauge(FINDING, _findings(postings))
 
     def _registered(self) -> Iterator[Metric]:
         entries = list(self._registry)
@@ -101,6 +103,14 @@ class BoardCollector(Collector):
         yield _gauge(COVERAGE, ((name, s.coverage) for name, s in stats if s.ticks))
         heard = [(name, s.last_heard) for name, s in stats if s.last_heard]
         yield _gauge(AGE, ((name, max(0.0, now - last)) for name, last in heard))
+
+
+def _findings(postings: Iterable[Posting]) -> Iterator[tuple[tuple[str, ...], float | None]]:
+    for posting in postings:
+        if posting.diagnosis is not None:
+            labels = _labels(posting.key)
+            for kind, found in posting.diagnosis.verdicts().items():
+                yield (*labels, kind.value), float(found)
 
 
 _Values: TypeAlias = Iterable[tuple[tuple[str, ...], float | None]]

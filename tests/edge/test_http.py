@@ -12,10 +12,12 @@ import aiohttp
 import pytest
 
 from scaler.control.follower import Follower
+from scaler.core.diagnosis import diagnose
 from scaler.core.reasons import Reason
 from scaler.core.units import TICK
 from scaler.edge.errors import ListenFailed
 from scaler.edge.http_server import HttpServer
+from tests.core.illness import ended, facts, pods
 from tests.edge.history import decision_on
 from tests.edge.sources import FaultySource
 from tests.edge.world import NOON, World, decided
@@ -154,6 +156,24 @@ async def test_the_same_as_text() -> None:
     assert "4 replicas, and that stays." in answer.text
 
 
+async def test_a_diagnosis_is_served_as_json_and_as_text() -> None:
+    """Findings, what is not known, and in a header how grave it is, whatever the form."""
+    world = World()
+    known = facts(pods=pods(last_exit=ended(137, "OOMKilled")), situation=None)
+    world.post(known.decision, diagnosis=diagnose(known))
+    path = "/api/v1/workloads/prod/chat/diagnosis"
+    async with served(world) as site:
+        plain = await site.get(path)
+        text = await site.get(f"{path}?format=text")
+        missing = await site.get("/api/v1/workloads/prod/none/diagnosis")
+    assert plain.at("triggers", 0, "findings", 0, "kind") == "host-oom-kill"
+    assert plain.at("triggers", 0, "not_known", 0, "kinds", 0) == "paused"
+    assert "CRITICAL  host-oom-kill" in text.text
+    severities = [answer.headers["Scaler-Worst-Severity"] for answer in (plain, text)]
+    assert severities == ["critical", "critical"]
+    assert missing.status == 404
+
+
 async def test_what_is_unlimited_or_unknown_is_null() -> None:
     """JSON knows neither infinity nor NaN, and neither is a number of replicas."""
     world = World()
@@ -232,6 +252,7 @@ async def test_the_list_comes_in_pages() -> None:
         ("GET", "/api/v1/workloads?limit=1e3", 400, "limit"),
         ("GET", f"/api/v1/workloads?limit={'9' * 5000}", 400, "limit"),
         ("GET", "/api/v1/workloads/prod/none?format=xml", 400, "format"),
+        ("GET", "/api/v1/workloads/prod/none/diagnosis?format=xml", 400, "format"),
         ("GET", "/api/v1/workloads/%00/%ff", 404, "no workload"),
     ],
 )

@@ -16,6 +16,7 @@ from scaler.control.board import Board
 from scaler.control.loop import Loop
 from scaler.control.ports import SourceError
 from scaler.control.registry import Registry
+from scaler.core.pods import Pod, Situation
 from scaler.core.reading import LatencyBuckets, Reading, ReplicaReading
 from scaler.core.units import TICK, Seconds
 from scaler.core.workload import Scale, Selection
@@ -113,6 +114,21 @@ class Fleet:
         """Return the count."""
         assert (namespace, name) == ("prod", "chat")
         return Scale(current=self.count_at(10 * NOON), min_replicas=1, max_replicas=12)
+
+    def pods(self, namespace: str, name: str) -> tuple[Pod, ...] | None:
+        """Know no pods."""
+        del namespace, name
+        return None
+
+    def situation(self, namespace: str, name: str) -> Situation | None:
+        """Know nothing of KEDA."""
+        del namespace, name
+        return None
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Have none."""
+        return ()
 
     def on_change(self, notify: Callable[[], None]) -> None:
         """Tell nobody: the next tick sees it."""

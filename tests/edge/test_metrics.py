@@ -10,6 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from scaler.control.follower import Follower
 from scaler.control.ports import SourceBusy, SourceDenied, SourceError
+from scaler.core.diagnosis import diagnose
+from scaler.core.diagnosis_finding import Kind
 from scaler.core.learned import Learned
 from scaler.core.reasons import Reason
 from scaler.core.workload import Selection
@@ -18,6 +20,7 @@ from scaler.edge.gauges import WORKLOAD_GAUGES
 from scaler.edge.measured import MeasuredSource
 from scaler.edge.metrics import exposition, register
 from scaler.edge.reference import pages
+from tests.core.illness import ended, facts, pods
 from tests.edge.history import decision_on
 from tests.edge.sources import FaultySource
 from tests.edge.world import NOON, World, decided
@@ -130,6 +133,22 @@ def test_the_reason_is_a_label() -> None:
         assert found[("vllm_scaler_reason", labels)] == 1
     assert found[("vllm_scaler_workloads", frozenset())] == 3
     assert found[("vllm_scaler_unresolved_workloads", frozenset())] == 1
+
+
+def test_each_kind_of_finding_is_a_gauge() -> None:
+    """1 where it is found, 0 where it is not, absent where nobody could look."""
+    world = World()
+    known = facts(pods=pods(last_exit=ended(137, "OOMKilled")), situation=None)
+    key = world.post(known.decision, diagnosis=diagnose(known)).key
+    values = scraped(world)
+
+    def value(kind: Kind) -> float | None:
+        labels = frozenset({key.namespace, key.name, key.trigger, kind.value})
+        return values.get(("vllm_scaler_finding", labels))
+
+    assert value(Kind.HOST_OOM_KILL) == 1
+    assert value(Kind.DEVICE_OOM) == 0
+    assert value(Kind.PAUSED) is None
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from scaler.config.trigger import Resolved, Trigger, TriggerUnresolved
 from scaler.control.board import Board, Posting
 from scaler.control.registry import Entry, Registry
 from scaler.core.decision import Decision
+from scaler.core.diagnosis_finding import Diagnosis
 from scaler.core.policy import Policy
 from scaler.core.reasons import Reason
 from scaler.core.units import Seconds
@@ -86,6 +87,7 @@ class World:
         *,
         trouble: str | None = None,
         fault: str | None = None,
+        diagnosis: Diagnosis | None = None,
     ) -> Posting:
         """Put a decision on the board."""
         entry = self.entry(ref)
@@ -97,6 +99,7 @@ class World:
             decision=decision,
             trouble=trouble,
             fault=fault,
+            diagnosis=diagnosis,
         )
         self.board.post(decision.at, {entry.key: posting}, frozenset())
         return posting
