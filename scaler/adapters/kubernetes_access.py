@@ -19,10 +19,10 @@ from scaler.adapters.kubernetes_settings import KubernetesSettings
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A way in. `tls` is ignored for a plain http address; `server_name` is TLS' own."""
+    """A way in. `tls` is True for a plain http address; `server_name` is TLS' own."""
 
     url: str
-    tls: ssl.SSLContext
+    tls: ssl.SSLContext | bool
     proxy: str | None
     server_name: str | None
     configuration: Any
@@ -121,7 +121,9 @@ def _client() -> tuple[Any, Any]:
     return config, type.__call__(Configuration)
 
 
-def _tls(configuration: Any) -> ssl.SSLContext:
+def _tls(configuration: Any) -> ssl.SSLContext | bool:
+    if not configuration.host.startswith("https:"):
+        return True
     context = ssl.create_default_context(
         cafile=configuration.ssl_ca_cert, cadata=configuration.ca_cert_data
     )

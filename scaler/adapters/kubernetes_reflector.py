@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -196,16 +197,28 @@ class Reflector(Generic[T]):
                 accept=self.kind.accept("PartialObjectMetadata"),
             ) as lines:
                 self.unwatchable = False
-                self._proven()
-                async for line in lines:
-                    self._hear(line)
-                    self._proven()
+                await self._follow(lines)
         except ClusterUnreachable:
             if time.monotonic() - began < _SHORTEST_WATCH:
                 raise
             return  # it did its work before it was cut: go on from there at once
         if time.monotonic() - began < min(_SHORTEST_WATCH, lasts / 2):
             raise ClusterUnreachable("the API server ends its watches at once")
+
+    async def _follow(self, lines: AsyncIterator[bytes]) -> None:
+        """Hear all lines of a watch.
+
+        That it was opened proves nothing: first come the events that were missed, or the word that
+        they are too many. Only when those would be through is the mirror known to be true.
+        """
+        settled = asyncio.get_running_loop().call_later(self._link.settings.settle, self._proven)
+        try:
+            async for line in lines:
+                self._hear(line)
+                if settled.when() <= asyncio.get_running_loop().time():
+                    self._proven()
+        finally:
+            settled.cancel()
 
     def _hear(self, line: bytes) -> None:
         event = decoded(Event, line)
@@ -215,9 +228,20 @@ class Reflector(Generic[T]):
                 raise ViewExpired("the watch fell too far behind")
             raise ClusterUnreachable(f"the API server ended a watch with {status.code}")
         if event.type == "BOOKMARK":
-            self._position = decoded(Head, event.object).metadata.resource_version
+            self._move_to(decoded(Head, event.object).metadata.resource_version)
             return
         head = decoded(Head, event.object).metadata
         key, value = self._read(event.object)
         self._set(key, None if event.type == "DELETED" else value)
         self._position = head.resource_version
+
+    def _move_to(self, version: str) -> None:
+        """Go on from a bookmark, unless it lies before what we saw.
+
+        Then the cluster was restored from a backup, and would tell us nothing until it has caught
+        up with our version.
+        """
+        position = self._position or ""
+        if version.isdecimal() and position.isdecimal() and int(version) < int(position):
+            raise ViewExpired("the cluster went back to an older version")
+        self._position = version

@@ -19,7 +19,8 @@ class KubernetesSettings:
     whatever KUBECONFIG or ~/.kube/config says; `context` is one of the kubeconfig's.
 
     `watch_for` is how long a watch lasts before it is opened anew. Since each opening proves that
-    nothing was missed, it bounds the view's age; whoever says nothing `grace` after that is gone.
+    nothing was missed, `settle` after it, it bounds the view's age; whoever says nothing `grace`
+    after its end is gone.
     What is older than `stale_after` is not known any more. `poll_every` is how often is read what
     may not be watched, `denied_every` how often is tried what was refused; `page` is how many
     objects are listed at once.
@@ -31,6 +32,7 @@ class KubernetesSettings:
     service_account: Path = SERVICE_ACCOUNT
     watch_for: Seconds = 18.0
     grace: Seconds = 4.0
+    settle: Seconds = 0.5
     stale_after: Seconds = 30.0
     answer_within: Seconds = 10.0
     connect_within: Seconds = 3.0

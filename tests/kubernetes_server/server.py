@@ -206,9 +206,6 @@ class ApiServer:
         if since < self.store.compacted:
             await response.write(answers.ended(410, "Expired"))
             return response
-        if since > self.store.version:
-            await response.write(answers.ended(504, "Timeout"))
-            return response
         heard, ended = asyncio.Event(), asyncio.Event()
         self.store.listen(heard)
         self._watches[ended] = request
@@ -239,22 +236,25 @@ class ApiServer:
         bookmarks = request.query.get("allowWatchBookmarks") in {"1", "true"}
         bookmarked = self._bookmarked
         now = asyncio.get_running_loop().time
-        while ((now() < until and not ended.is_set()) or self.faults.silent) and not _gone(request):
+        while True:
+            over = (now() >= until or ended.is_set()) and not self.faults.silent
+            heard.clear()
             if not self.faults.silent:
+                # A bookmark may only promise what was sent before it.
+                reached = self.store.version
                 for change in self._since(since, asked):
                     since = change.version
                     await response.write(answers.event(change, slim=_slim(request)))
-                if bookmarks and bookmarked < self._bookmarked:
+                if bookmarks and (over or bookmarked < self._bookmarked):
                     bookmarked = self._bookmarked
-                    await response.write(answers.bookmark(asked.resource, self.store.version))
-            heard.clear()
+                    await response.write(answers.bookmark(asked.resource, reached))
+            if over or _gone(request):
+                return
             waits = [asyncio.ensure_future(event.wait()) for event in (heard, ended)]
             left = 0.05 if self.faults.silent else min(max(0.0, until - now()), 1.0)
             await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             for wait in waits:
                 wait.cancel()
-        if bookmarks:
-            await response.write(answers.bookmark(asked.resource, self.store.version))
 
     def bookmark(self) -> None:
         """Send a bookmark on every open watch that takes such."""

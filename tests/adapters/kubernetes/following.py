@@ -18,8 +18,9 @@ from tests.kubernetes_server.server import ApiServer
 QUICK = KubernetesSettings(
     watch_for=1.0,
     grace=0.5,
-    answer_within=5.0,
-    connect_within=1.0,
+    settle=0.1,
+    answer_within=20.0,
+    connect_within=5.0,
     poll_every=0.2,
     denied_every=0.2,
 )
@@ -66,7 +67,7 @@ async def following(
 async def until(
     met: Callable[[], object],
     meanwhile: Callable[[], Awaitable[None]] | None = None,
-    within: float = 15.0,
+    within: float = 60.0,
 ) -> None:
     """Return as soon as the condition is met, doing `meanwhile` between two looks at it.
 

@@ -1,0 +1,371 @@
+"""What networks, API servers and rights do to the view, and how the view comes through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scaler.adapters.kubernetes_cluster import KubernetesCluster
+from tests.adapters.kubernetes.following import QUICK, following, kubeconfig, until
+from tests.fakes.clock import FakeClock
+from tests.kubernetes_server.objects import deployment, hpa, pod, scaled_object
+from tests.kubernetes_server.resources import (
+    DEPLOYMENTS,
+    HPAS,
+    PODS,
+    SCALED_OBJECTS,
+    Resource,
+)
+from tests.kubernetes_server.server import ApiServer
+
+
+def current(cluster: KubernetesCluster, name: str = "chat") -> int | None:
+    """Return the count that the adapter shows."""
+    found = cluster.scale("llm", name)
+    return None if found is None else found.current
+
+
+def known(cluster: KubernetesCluster) -> bool:
+    """Say whether the adapter knows all there is to know of `chat`."""
+    return (
+        current(cluster) is not None
+        and cluster.pods("llm", "chat") is not None
+        and cluster.situation("llm", "chat") is not None
+    )
+
+
+async def test_dropped_watches_go_on_where_they_were(
+    server: ApiServer, cluster: KubernetesCluster
+) -> None:
+    """What happened in between is heard, and nothing is listed again."""
+    await until(lambda: server.watching == 4)
+    lists = server.count("list", "/")
+    server.drop_watches()
+    server.store.put(deployment("chat", replicas=9))
+    server.store.put(pod("chat-3", of="chat"))
+    await until(lambda: current(cluster) == 9)
+    await until(lambda: len(cluster.pods("llm", "chat") or ()) == 4)
+    assert server.count("list", "/") == lists
+
+
+async def test_a_version_too_old_to_go_on_from_means_a_new_list(
+    server: ApiServer, cluster: KubernetesCluster
+) -> None:
+    """410: what was deleted in between is found out by its absence."""
+    await until(lambda: server.watching == 4)
+    server.faults.silent = True
+    server.drop_watches()
+    server.store.delete(PODS, "chat-1")
+    server.store.put(deployment("chat", replicas=2))
+    server.store.compact()
+    server.faults.silent = False
+    await until(lambda: current(cluster) == 2)
+    await until(lambda: len(cluster.pods("llm", "chat") or ()) == 2)
+    assert server.count("list", "/pods") == 2
+
+
+async def test_a_watch_that_falls_silent_is_left(
+    server: ApiServer, cluster: KubernetesCluster
+) -> None:
+    """A half-open connection says nothing for ever: the read has a deadline."""
+    await until(lambda: server.watching == 4)
+    server.faults.silent = True
+    server.store.put(deployment("chat", replicas=7))
+    opened = server.count("watch", "/")
+    await until(lambda: server.count("watch", "/") >= opened + 4)
+    assert current(cluster) == 3
+    server.faults.silent = False
+    await until(lambda: current(cluster) == 7)
+
+
+async def test_pages_are_put_together(server: ApiServer, config: Path) -> None:
+    """Five hundred at a time are enough for any answer."""
+    for number in range(25):
+        server.store.put(pod(f"chat-x{number:02}", of="chat"))
+    async with following(config, replace(QUICK, page=10)) as cluster:
+        await until(lambda: len(cluster.pods("llm", "chat") or ()) == 28)
+    assert server.count("list", "/pods") == 3
+
+
+async def test_a_page_that_expired_means_the_list_from_its_start(
+    server: ApiServer, config: Path
+) -> None:
+    """A slow reader is told 410 in the middle of a list."""
+    server.faults.expired = True
+    async with following(config, replace(QUICK, page=2)) as cluster:
+        await until(lambda: server.count("list", "/pods") >= 4)
+        assert cluster.pods("llm", "chat") is None
+        server.faults.expired = False
+        await until(lambda: len(cluster.pods("llm", "chat") or ()) == 3)
+
+
+@pytest.mark.parametrize(
+    ("fail", "said"),
+    [
+        (lambda faults: setattr(faults, "failing", 500), "answered 500"),
+        (lambda faults: setattr(faults, "failing", 503), "answered 503"),
+        (lambda faults: setattr(faults, "failing", 429), "asks for patience"),
+        (lambda faults: setattr(faults, "failing", 302), "answered 302"),
+        (lambda faults: setattr(faults, "token", "other"), "answered 401"),
+    ],
+)
+async def test_a_server_that_fails_is_asked_until_it_is_well(
+    server: ApiServer, config: Path, fail: Callable[[object], None], said: str
+) -> None:
+    """The adapter starts into it, says so, and knows everything once it is over."""
+    fail(server.faults)
+    server.faults.retry_after = 1
+    async with following(config) as cluster:
+        await until(lambda: any(said in fault for fault in cluster.faults))
+        assert cluster.scale("llm", "chat") is None
+        assert any("last seen never" in fault for fault in cluster.faults)
+        server.faults.failing = server.faults.token = None
+        await until(lambda: known(cluster))
+        await until(lambda: cluster.faults == ())
+
+
+async def test_a_login_page_is_no_list(server: ApiServer, config: Path) -> None:
+    """A proxy that answers 200 with HTML empties no view."""
+    server.faults.garbled = True
+    async with following(config) as cluster:
+        await until(lambda: any("is a proxy before it?" in fault for fault in cluster.faults))
+        server.faults.garbled = False
+        await until(lambda: known(cluster))
+
+
+async def test_one_odd_object_harms_no_other(server: ApiServer, config: Path) -> None:
+    """A pod of a shape that nobody knows is left out, from lists and from watches."""
+    odd = pod("chat-odd", of="chat")
+    odd["status"] = {"phase": 3}
+    server.store.put(odd)
+    async with following(config) as cluster:
+        await until(lambda: len(cluster.pods("llm", "chat") or ()) == 3)
+        server.store.put({**odd, "status": {"phase": 4}})
+        server.store.put(pod("chat-9", of="chat"))
+        await until(lambda: len(cluster.pods("llm", "chat") or ()) == 4)
+        server.store.put(pod("chat-odd", of="chat"))
+        await until(lambda: len(cluster.pods("llm", "chat") or ()) == 5)
+
+
+async def test_a_cluster_restored_from_a_backup_is_listed_anew(
+    server: ApiServer, cluster: KubernetesCluster
+) -> None:
+    """It counts its versions from before, and would tell a watcher of later ones nothing."""
+    await until(lambda: server.watching == 4)
+    server.store.version = 500
+    server.store.changes.clear()
+    server.store.put(deployment("chat", replicas=2))
+    await until(lambda: current(cluster) == 2)
+
+
+# --- an hour without an API server ----------------------------------------------------------------
+
+
+async def test_an_api_server_that_is_down_for_an_hour(server: ApiServer, config: Path) -> None:
+    """Known for 30 s, then unknown and not zero, and right again as soon as it answers."""
+    clock = FakeClock()
+    async with following(config, clock=clock) as cluster:
+        await until(lambda: known(cluster))
+        await server.stop()
+        clock.set(clock.now() + 29.0)
+        assert known(cluster)
+        clock.set(clock.now() + 2.0)
+        assert cluster.scale("llm", "chat") is None
+        assert cluster.pods("llm", "chat") is None
+        assert cluster.situation("llm", "chat") is None
+        told: list[int | None] = []
+        cluster.on_change(lambda: told.append(current(cluster)))
+        for _ in range(60):
+            await clock.advance(60.0)
+            assert current(cluster) is None
+        await until(
+            lambda: any("ago" in fault for fault in cluster.faults), lambda: clock.advance(1)
+        )
+        server.store.put(deployment("chat", replicas=12))
+        server.store.delete(PODS, "chat-0")
+        await server.start()
+        await until(lambda: known(cluster), lambda: clock.advance(0.5))
+        await until(lambda: current(cluster) == 12, lambda: clock.advance(0.5))
+        await until(lambda: len(cluster.pods("llm", "chat") or ()) == 2)
+        assert set(told) <= {12}
+        await until(lambda: cluster.faults == (), lambda: clock.advance(0.5))
+
+
+async def test_what_was_seen_before_an_outage_is_not_shown_after_it(
+    server: ApiServer, config: Path
+) -> None:
+    """That a watch is opened again proves nothing yet: what was missed comes first."""
+    clock = FakeClock()
+    async with following(config, clock=clock) as cluster:
+        await until(lambda: known(cluster))
+        await server.stop()
+        clock.set(clock.now() + 3600.0)
+        server.store.put(deployment("chat", replicas=12))
+        server.store.compact()
+        shown: set[int | None] = set()
+        await server.start()
+
+        async def look() -> None:
+            shown.add(current(cluster))
+            await clock.advance(0.2)
+
+        await until(lambda: 12 in shown, look)
+        assert shown == {None, 12}
+
+
+async def test_a_clock_that_is_set_back_makes_no_view_young(
+    server: ApiServer, config: Path
+) -> None:
+    """A view from the future is not known until it is seen again."""
+    clock = FakeClock()
+    async with following(config, clock=clock) as cluster:
+        await until(lambda: known(cluster))
+        await server.stop()
+        clock.set(clock.now() - 3600.0)
+        assert cluster.scale("llm", "chat") is None
+
+
+async def test_a_start_without_an_api_server(server: ApiServer, config: Path) -> None:
+    """The scaler runs, and the cluster comes later."""
+    await server.stop()
+    async with following(config) as cluster:
+        await until(lambda: any("cannot be reached" in fault for fault in cluster.faults))
+        assert cluster.scale("llm", "chat") is None
+        await server.start()
+        await until(lambda: known(cluster))
+
+
+async def test_a_server_that_restarts_now_and_then(server: ApiServer, config: Path) -> None:
+    """Each time the view goes on, and no task or watch is left behind."""
+    async with following(config) as cluster:
+        for count in (4, 5, 6):
+            await until(lambda: known(cluster))
+            await server.stop()
+            server.store.put(deployment("chat", replicas=count))
+            await server.start()
+            await until(lambda: current(cluster) == count)  # noqa: B023
+        await until(lambda: server.watching == 4)
+
+
+# --- rights ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("denied", "verbs", "said", "count", "pods", "situation"),
+    [
+        (HPAS, ("list", "watch"), "bounds and tolerance are taken from", 3, True, True),
+        (SCALED_OBJECTS, ("list", "watch"), "pauses, fallback, zero", 3, True, False),
+        (PODS, ("list", "watch"), "may not list pods in llm: a replica", 3, False, True),
+        (DEPLOYMENTS, ("list", "watch"), "counts are read one by one", 3, True, True),
+        (HPAS, ("watch",), "may not watch horizontalpodautoscalers", 3, True, True),
+        (SCALED_OBJECTS, ("watch",), "may not watch scaledobjects", 3, True, True),
+        (PODS, ("watch",), "may not watch pods in llm", 3, True, True),
+        (DEPLOYMENTS, ("watch",), "may not watch deployments", 3, True, True),
+    ],
+)
+async def test_a_right_that_is_missing_costs_what_is_said_and_no_more(
+    server: ApiServer,
+    config: Path,
+    denied: Resource,
+    verbs: tuple[str, ...],
+    said: str,
+    count: int,
+    *,
+    pods: bool,
+    situation: bool,
+) -> None:
+    """One sentence names it; what can be known is known, and all of it once it is granted."""
+    server.faults.deny(denied, *verbs)
+    async with following(config) as cluster:
+        await until(lambda: [fault for fault in cluster.faults if said in fault])
+        await until(lambda: current(cluster) == count)
+        await until(lambda: (cluster.pods("llm", "chat") is not None) == pods)
+        await until(lambda: (cluster.situation("llm", "chat") is not None) == situation)
+        assert len(cluster.faults) == 1
+        server.store.put(deployment("chat", replicas=5))
+        await until(lambda: current(cluster) == 5)
+        server.faults.allow(denied, *verbs)
+        await until(lambda: known(cluster) and cluster.faults == ())
+
+
+async def test_without_the_right_to_scale_the_hpa_tells_the_count(
+    server: ApiServer, config: Path
+) -> None:
+    """Late, and without the selector there are no pods to be found."""
+    server.faults.deny(DEPLOYMENTS, "get", subresource="scale")
+    server.store.put(hpa("chat", current=3))
+    async with following(config) as cluster:
+        await until(lambda: current(cluster) == 3)
+        assert cluster.pods("llm", "chat") is None
+        server.store.put(hpa("chat", current=4))
+        await until(lambda: current(cluster) == 4)
+        (fault,) = cluster.faults
+        assert fault.startswith("may not read deployments/scale in all namespaces")
+        server.faults.allow(DEPLOYMENTS, "get", subresource="scale")
+        server.store.put(deployment("chat", replicas=6))
+        await until(lambda: current(cluster) == 6)
+        await until(lambda: known(cluster) and cluster.faults == ())
+
+
+async def test_denied_counts_are_not_asked_for_one_by_one(server: ApiServer, config: Path) -> None:
+    """Hundreds of refusals in a row would help nobody: one asks for all."""
+    for number in range(50):
+        server.store.put(deployment(f"m{number}"))
+        server.store.put(scaled_object(f"m{number}"))
+    server.faults.deny(DEPLOYMENTS, "get", subresource="scale")
+    async with following(config, replace(QUICK, denied_every=60.0)) as cluster:
+        await until(lambda: cluster.faults)
+        assert server.count("get", "/scale") <= 16
+        assert current(cluster, "m0") is None
+
+
+async def test_some_namespaces_only(server: ApiServer, config: Path) -> None:
+    """With Roles in two namespaces no other is asked about, and nothing is asked cluster-wide."""
+    for namespace in ("one", "two"):
+        server.store.put(deployment("m", replicas=2, namespace=namespace))
+        server.store.put(hpa("m", namespace=namespace))
+        server.store.put(pod("m-0", of="m", namespace=namespace))
+        server.store.put(scaled_object("m", namespace=namespace))
+    server.faults.only_in = frozenset({"one", "two"})
+    async with following(config, replace(QUICK, namespaces=("one", "two"))) as cluster:
+        for namespace in ("one", "two"):
+            await until(lambda: cluster.pods(namespace, "m"))  # noqa: B023
+            await until(lambda: cluster.situation(namespace, "m"))  # noqa: B023
+        assert cluster.scale("llm", "chat") is None
+        assert cluster.faults == ()
+
+
+async def test_a_missing_cluster_role_names_the_cure(server: ApiServer, config: Path) -> None:
+    """Who has Roles only must name the namespaces."""
+    server.faults.only_in = frozenset({"llm"})
+    async with following(config) as cluster:
+        await until(lambda: len(cluster.faults) == 2)
+        assert all("or name the namespaces" in fault for fault in cluster.faults)
+
+
+async def test_keda_that_is_not_installed_is_named(server: ApiServer, config: Path) -> None:
+    """Its kind is unknown to the API server."""
+    del server.store.resources[SCALED_OBJECTS.prefix, SCALED_OBJECTS.plural]
+    async with following(config) as cluster:
+        await until(lambda: any("is KEDA, or the CRD, installed?" in f for f in cluster.faults))
+        server.store.define(SCALED_OBJECTS)
+        await until(lambda: known(cluster))
+
+
+async def test_a_rotated_token_is_read_anew(server: ApiServer, tmp_path: Path) -> None:
+    """401 is answered with the credentials of now, and no sentence ever holds them."""
+    server.faults.token = "first-token"
+    path = kubeconfig(tmp_path, server, token="first-token")
+    async with following(path) as cluster:
+        await until(lambda: known(cluster))
+        server.faults.token = "second-token"
+        server.drop_watches()
+        await until(lambda: any("answered 401" in fault for fault in cluster.faults))
+        assert not any("-token" in fault for fault in cluster.faults)
+        kubeconfig(tmp_path, server, token="second-token")
+        server.store.put(deployment("chat", replicas=8))
+        await until(lambda: current(cluster) == 8)
+        await until(lambda: cluster.faults == ())
