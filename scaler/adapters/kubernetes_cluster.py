@@ -114,7 +114,10 @@ class KubernetesCluster:
             for scaled in self._scaled.values():
                 group.create_task(scaled.run())
             self._placement.running.start_in(group)
-            await self._targets.run()
+            try:
+                await self._targets.run()
+            finally:
+                self._placement.running.stop()
 
     def _views(
         self, namespace: str, name: str

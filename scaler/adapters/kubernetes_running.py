@@ -26,6 +26,10 @@ class Running(Generic[K]):
         self._tasks = {}
         self.keep(self._wanted)
 
+    def stop(self) -> None:
+        """Start nothing any more; the group sees to what runs."""
+        self._group = None
+
     def keep(self, wanted: Mapping[K, Start]) -> None:
         """Start what is new, cancel what is no longer wanted, leave the rest alone."""
         self._wanted = wanted

@@ -186,9 +186,12 @@ class ScaleTargets:
             self._running.start_in(group)
             for _ in range(_AT_ONCE):
                 group.create_task(self._work())
-            while True:
-                await self._patience.pause(_SWEPT_EVERY)
-                self._sweep()
+            try:
+                while True:
+                    await self._patience.pause(_SWEPT_EVERY)
+                    self._sweep()
+            finally:
+                self._running.stop()
 
     def _follower(self, kind: TargetKind) -> Start:
         return lambda: self._follow(kind)
