@@ -10,11 +10,13 @@ from scaler.core.units import Seconds
 from scaler.simulation import charts, report
 from scaler.simulation.comparison import Comparison, chosen_policies, run_matrix
 from scaler.simulation.errors import SimulationError
+from scaler.simulation.policies import CORRIDOR
 from scaler.simulation.policies.port import Bounds
 from scaler.simulation.report import Format, Row
 from scaler.simulation.results import Moment
 from scaler.simulation.scenarios import MAX_REPLICAS, Scenario, matrix_named
 from scaler.simulation.schedules import NAME as BEST_SCHEDULE
+from scaler.simulation.summary import write_summary
 
 DONE, FAULTY = 0, 2
 
@@ -52,6 +54,8 @@ def simulate(options: Options, *, results: TextIO, progress: TextIO) -> int:
         progress.write(f"error: {error.filename or options.output}: {error.strerror}\n")
         return FAULTY
     results.write(report.write(rows, options.form))
+    if options.matrix is not None and options.form is Format.TABLE:
+        results.write("\n" + write_summary(rows, CORRIDOR))
     return DONE
 
 

@@ -121,16 +121,21 @@ def _table(rows: Sequence[Row]) -> str:
             for row in rows
             if row.scenario == scenario
         ]
-        widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
-        body = [
-            "  ".join(
-                cell.ljust(width) if index == 0 else cell.rjust(width)
-                for index, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in lines
-        ]
-        parts.append("\n".join([scenario, *body]) + "\n")
+        parts.append(f"{scenario}\n{aligned(lines)}")
     return "\n".join(parts)
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Set lines of cells as a table: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "".join(
+        "  ".join(
+            cell.ljust(width) if index == 0 else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        + "\n"
+        for line in lines
+    )
 
 
 def _shown(value: Cell, digits: int) -> str:
