@@ -9,8 +9,8 @@ DEV := .venv/.dev
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check lint types rooms wire dependencies dockerfile protos bench lock \
-	prometheus .venv
+.PHONY: help demo serve test check lint types rooms wire dependencies dockerfile protos bench engine \
+	lock prometheus .venv
 
 help: ## This list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ protos: $(DEV) ## Generate scaler/wire anew
 
 bench: $(DEV) ## The benchmarks: slow, and best on a quiet machine
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+# ENGINE and MODEL reach it in its environment.
+engine: $(DEV) ## The engine model against a real vLLM (ENGINE=DIR; without, it says what it needs)
+	@$(BIN)/python -m benchmarks.engine $(ARGS)
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header $(ARGS)
