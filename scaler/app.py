@@ -16,19 +16,22 @@ import structlog
 
 from scaler.adapters.clock import WallClock
 from scaler.adapters.cluster_file import ClusterFileInvalid
-from scaler.adapters.clusters import cluster_of
+from scaler.adapters.clusters import cluster_of, deletion_costs_of, notices_of
 from scaler.adapters.kubernetes_errors import AccessInvalid
 from scaler.adapters.sources import source_of
 from scaler.adapters.targets import TargetsInvalid
 from scaler.adapters.watched_file import WatchedFile
 from scaler.config.faults import ConfigInvalid
 from scaler.config.resolve import resolve
-from scaler.config.sections import LogSection
+from scaler.config.sections import KubernetesSection, LogSection
 from scaler.config.server import ServerConfig, adopt, compare, load_config
 from scaler.control.board import Board
+from scaler.control.deletion_costs import CostWriter
 from scaler.control.loop import Loop
-from scaler.control.ports import Clock
+from scaler.control.notices import Notifier
+from scaler.control.ports import Clock, Cluster
 from scaler.control.registry import Registry
+from scaler.control.writing import Scribe, all_faults, look_again_and_again
 from scaler.core.units import Seconds
 from scaler.demo.clock import FastClock
 from scaler.demo.fleet_server import FleetServer
@@ -70,7 +73,7 @@ class Application:
         self._config_file = WatchedFile(config_file) if config_file is not None else None
         if self._config_file is not None:
             self._config_file.changed()
-        clock = clock or WallClock()
+        self._clock = clock = clock or WallClock()
         measures = Measures()
         self._sources = {
             name: source_of(name, section, clock) for name, section in self.config.sources.items()
@@ -78,6 +81,7 @@ class Application:
         self.board = Board()
         self.registry = Registry(partial(resolve, server=self.config), clock.now)
         cluster = cluster_of(self.config.cluster, self.config.kubernetes, clock)
+        self._scribes = _scribes(self.board, cluster, self.config.kubernetes)
         measured = {
             name: MeasuredSource(built.source, measures) for name, built in self._sources.items()
         }
@@ -102,6 +106,7 @@ class Application:
             now=clock.now,
             measures=measures,
             answering=lambda: self.grpc.answering,
+            faults=partial(all_faults, cluster, self._scribes),
         )
         self.grpc_port = self.http_port = 0
         self.started = asyncio.Event()
@@ -125,6 +130,7 @@ class Application:
         working = [
             asyncio.create_task(self.loop.run()),
             asyncio.create_task(self._watch_config()),
+            *(asyncio.create_task(look_again_and_again(s, self._clock)) for s in self._scribes),
         ]
         try:
             done, _ = await asyncio.wait([stopped, *working], return_when=asyncio.FIRST_COMPLETED)
@@ -229,6 +235,16 @@ def set_up_logs(section: LogSection) -> None:
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=False,
     )
+
+
+def _scribes(board: Board, cluster: Cluster | None, section: KubernetesSection) -> list[Scribe]:
+    """Build what writes to the cluster, as far as that is wanted."""
+    scribes: list[Scribe] = []
+    if cluster is not None and (notices := notices_of(cluster, section)) is not None:
+        scribes.append(Notifier(board, cluster, notices))
+    if cluster is not None and (costs := deletion_costs_of(cluster, section)) is not None:
+        scribes.append(CostWriter(board, cluster, costs))
+    return scribes
 
 
 def _tls_files(config: ServerConfig) -> TlsFiles | None:

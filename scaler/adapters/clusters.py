@@ -6,7 +6,7 @@ from pathlib import Path
 
 from scaler.adapters.cluster_file import FileCluster
 from scaler.config.sections import KubernetesSection
-from scaler.control.ports import Clock, Cluster
+from scaler.control.ports import Clock, Cluster, DeletionCosts, Notices
 
 
 def cluster_of(
@@ -22,6 +22,26 @@ def cluster_of(
     from scaler.adapters.kubernetes_cluster import KubernetesCluster  # noqa: PLC0415
     from scaler.adapters.kubernetes_settings import KubernetesSettings  # noqa: PLC0415
 
-    settings = KubernetesSettings(**section.model_dump())
+    settings = KubernetesSettings(**section.model_dump(exclude={"events", "deletion_cost"}))
     find_access(settings)
     return KubernetesCluster(settings, clock)
+
+
+def notices_of(cluster: Cluster | None, section: KubernetesSection) -> Notices | None:
+    """Return where findings are told; None where there is no such place, or it is not wanted."""
+    if cluster is None or isinstance(cluster, FileCluster) or not section.events:
+        return None
+    from scaler.adapters.kubernetes_cluster import KubernetesCluster  # noqa: PLC0415
+    from scaler.adapters.kubernetes_events import KubernetesEvents  # noqa: PLC0415
+
+    return KubernetesEvents(cluster.api) if isinstance(cluster, KubernetesCluster) else None
+
+
+def deletion_costs_of(cluster: Cluster | None, section: KubernetesSection) -> DeletionCosts | None:
+    """Return where deletion costs are written; None where they are not wanted."""
+    if cluster is None or isinstance(cluster, FileCluster) or not section.deletion_cost:
+        return None
+    from scaler.adapters.kubernetes_cluster import KubernetesCluster  # noqa: PLC0415
+    from scaler.adapters.kubernetes_deletion_cost import KubernetesDeletionCosts  # noqa: PLC0415
+
+    return KubernetesDeletionCosts(cluster.api) if isinstance(cluster, KubernetesCluster) else None

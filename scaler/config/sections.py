@@ -237,11 +237,14 @@ class KubernetesSection(Section):
     """Which cluster is looked at with `cluster: kubernetes`, and which of its namespaces.
 
     All of them where none is named. Without a kubeconfig a pod's own service account is used.
+    `events` tells findings on the ScaledObjects, `deletion_cost` lets the least busy pods go first.
     """
 
     namespaces: Annotated[tuple[Namespace, ...], BeforeValidator(_listed)] = ()
     kubeconfig: Path | None = None
     context: str | None = None
+    events: bool = True
+    deletion_cost: bool = False
 
 
 class FileSection(Section):

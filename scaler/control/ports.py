@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
+from scaler.core.diagnosis_notice import Notice
 from scaler.core.pods import Pod, Situation
 from scaler.core.reading import Reading
 from scaler.core.units import Seconds
@@ -108,6 +109,32 @@ class Cluster(Protocol):
 
     async def run(self) -> None:
         """Keep the view fresh until cancelled."""
+
+
+class WriteFailed(Exception):
+    """The cluster did not take what was to be written; the message names fault and cure."""
+
+
+class WriteDenied(WriteFailed):
+    """We may not write that; the message names the right that is missing."""
+
+
+class WriteMissing(WriteFailed):
+    """What was to be written on has gone."""
+
+
+class Notices(Protocol):
+    """Where findings are told to whoever looks at a ScaledObject."""
+
+    async def tell(self, notice: Notice) -> None:
+        """Tell a notice; the same one told again counts as one more. Raises WriteFailed."""
+
+
+class DeletionCosts(Protocol):
+    """Where a pod's deletion cost is written."""
+
+    async def write(self, namespace: str, pod: str, cost: int | None) -> None:
+        """Write the cost of a pod, or take it away (None). Raises WriteFailed."""
 
 
 class Clock(Protocol):
