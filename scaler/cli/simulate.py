@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import re
 import sys
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import click
 
+from scaler.cli.durations import Duration
+from scaler.core.units import Seconds
 from scaler.simulation.command import Options, simulate
 from scaler.simulation.profiles import PROFILES
 from scaler.simulation.report import Format
@@ -16,26 +17,25 @@ from scaler.simulation.scenarios import Scenario
 from scaler.simulation.shapes import ENGINES
 from scaler.simulation.workloads import GENERATIONS
 
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
-_UNITS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
+class Choices(TypedDict):
+    """The options as click hands them over."""
 
-class _Span(click.ParamType[float]):
-    """A duration such as `180s`, `3m` or plain seconds."""
-
-    name = "duration"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return seconds."""
-        if isinstance(value, float):
-            return value
-        found = _SPAN.fullmatch(str(value).strip())
-        seconds = float(found[1]) * _UNITS[found[2]] if found else math.nan
-        if not math.isfinite(seconds):
-            self.fail(f"{value!r} is no duration such as 180s, 3m or 0.5h", param, ctx)
-        return seconds
+    trace: str
+    profile: str
+    policy: str
+    start_up: Seconds
+    engine: str
+    generations: str
+    router: str
+    outage: bool
+    load: float | None
+    replicas: int | None
+    seed: int
+    matrix: str | None
+    jobs: int
+    form: str
+    output: Path | None
 
 
 @click.command("simulate")
@@ -54,7 +54,7 @@ class _Span(click.ParamType[float]):
     metavar="NAME[,NAME...]|all",
     help="corridor, a peer, NAME@TARGET, static-N, best-schedule-found; several with commas.",
 )
-@click.option("--start-up", type=_Span(), default="180s", show_default=True)
+@click.option("--start-up", type=Duration(zero=True), default="180s", show_default=True)
 @click.option("--engine", type=click.Choice(list(ENGINES)), default="compute-bound")
 @click.option("--generations", type=click.Choice(list(GENERATIONS)), default="as-traced")
 @click.option("--router", default="least-loaded", show_default=True)
@@ -62,53 +62,41 @@ class _Span(click.ParamType[float]):
 @click.option("--load", type=click.FloatRange(min=0, min_open=True), help="Times the trace's rate.")
 @click.option("--replicas", type=click.IntRange(min=1), help="The fleet at the start.")
 @click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--matrix", is_flag=False, flag_value="subset", help="Scenarios: subset or full.")
+@click.option(
+    "--matrix",
+    is_flag=False,
+    flag_value="subset",
+    metavar="[full]",
+    help="Many scenarios instead of one: a stated subset that takes up to an hour, or all.",
+)
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True)
 @click.option("--format", "form", type=click.Choice([f.value for f in Format]), default="table")
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
 @click.pass_context
-def command(  # noqa: PLR0913 - click gives each option by name
-    ctx: click.Context,
-    *,
-    trace: str,
-    profile: str,
-    policy: str,
-    start_up: float,
-    engine: str,
-    generations: str,
-    router: str,
-    outage: bool,
-    load: float | None,
-    replicas: int | None,
-    seed: int,
-    matrix: str | None,
-    jobs: int,
-    form: str,
-    output: Path | None,
-) -> None:
+def command(ctx: click.Context, **chosen: Unpack[Choices]) -> None:
     """Run policies on simulated traffic and compare their cost and SLO attainment.
 
     Results go to stdout, progress to stderr; --output DIR gets a CSV and charts. With --matrix a
     set of scenarios is run, --jobs at a time; a run with the same DIR goes on where one ended.
     """
     scenario = Scenario(
-        trace=trace,
-        profile=profile,
-        engine=engine,
-        start_up=start_up,
-        generations=generations,
-        outage=outage,
-        router=router,
-        seed=seed,
-        load=load,
-        replicas=replicas,
+        trace=chosen["trace"],
+        profile=chosen["profile"],
+        engine=chosen["engine"],
+        start_up=chosen["start_up"],
+        generations=chosen["generations"],
+        outage=chosen["outage"],
+        router=chosen["router"],
+        seed=chosen["seed"],
+        load=chosen["load"],
+        replicas=chosen["replicas"],
     )
     options = Options(
         scenario=scenario,
-        policy=policy,
-        form=Format(form),
-        output=output,
-        matrix=matrix,
-        jobs=jobs,
+        policy=chosen["policy"],
+        form=Format(chosen["form"]),
+        output=chosen["output"],
+        matrix=chosen["matrix"],
+        jobs=chosen["jobs"],
     )
     ctx.exit(simulate(options, results=sys.stdout, progress=sys.stderr))
