@@ -1,0 +1,188 @@
+"""Deletion costs written on pods: only near a scale-in, only on change, and taken away again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import pytest
+
+from scaler.control.board import Board, Posting
+from scaler.control.deletion_costs import LOOKS_EVERY, CostWriter
+from scaler.control.ports import WriteDenied, WriteMissing
+from scaler.core.decision import Decision
+from scaler.core.policy import Policy
+from scaler.core.workload import Scale, Selection, WorkloadKey
+from tests.core.histories import NOW
+from tests.core.illness import SITUATION, facts, pod, replica
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.writes import FakeDeletionCosts
+
+HOLD = facts().decision
+SHRINK = replace(HOLD, current=4, desired=2, advised=2)
+LOADS = {"chat-0": 9.0, "chat-1": 0.0, "chat-2": 40.0, "chat-3": 3.0}
+
+
+@dataclass
+class Desk:
+    """A writer over a board and four pods that a test changes, and the time it has got to."""
+
+    board: Board = field(default_factory=Board)
+    cluster: FakeCluster = field(default_factory=lambda: FakeCluster(chat=Scale(current=4)))
+    costs: FakeDeletionCosts = field(default_factory=FakeDeletionCosts)
+    now: float = NOW
+    writer: CostWriter = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Wire it to four Ready pods of a Deployment."""
+        self.writer = CostWriter(self.board, self.cluster, self.costs)
+        self.cluster.situations["llm", "chat"] = SITUATION
+        self.cluster.place("chat", *(pod(name) for name in LOADS))
+
+    def post(
+        self,
+        decision: Decision,
+        loads: Mapping[str, float] = MappingProxyType({}),
+        *,
+        trigger: str = "1f3a",
+    ) -> None:
+        """Put a decision on the board, and what the replicas run."""
+        key = WorkloadKey(namespace="llm", name="chat", trigger=trigger)
+        running = {**LOADS, **loads}
+        posting = Posting(
+            key=key,
+            policy=Policy(),
+            selection=Selection(source="s", namespace="llm"),
+            decision=decision,
+            replicas=tuple(replica(name, running=load) for name, load in running.items()),
+        )
+        self.board.post(self.now, {key: posting}, frozenset())
+
+    async def looks(self, count: int = 1, *, shown: bool = True) -> list[tuple[str, int | None]]:
+        """Let it look so often; return what was written. `shown`: the cluster shows it at once."""
+        before = len(self.costs.written)
+        for _ in range(count):
+            await self.writer.look(self.now)
+            self.now += LOOKS_EVERY
+            if shown:
+                self.show()
+        return [(name, cost) for _, name, cost in self.costs.written[before:]]
+
+    def show(self) -> None:
+        """Let the cluster's view show what was written."""
+        newest = {name: cost for _, name, cost in self.costs.written}
+        pods = self.cluster.placed["llm", "chat"]
+        placed = [replace(p, deletion_cost=newest.get(p.name, p.deletion_cost)) for p in pods]
+        self.cluster.place("chat", *placed)
+
+
+async def test_the_least_busy_are_marked_once_and_freed_again() -> None:
+    """Two go: the idle one and the one with three requests; afterwards no mark is left."""
+    desk = Desk()
+    desk.post(HOLD)
+    assert await desk.looks(3) == []
+    desk.post(SHRINK)
+    assert sorted(await desk.looks(5)) == [("chat-1", -1000), ("chat-3", -998)]
+    desk.post(HOLD)
+    assert sorted(await desk.looks(5)) == [("chat-1", None), ("chat-3", None)]
+
+
+async def test_a_late_view_writes_nothing_twice() -> None:
+    """Until the cluster shows a write, for half a minute, it counts as done."""
+    desk = Desk()
+    desk.post(SHRINK)
+    assert len(await desk.looks(6, shown=False)) == 2
+    assert len(await desk.looks(1, shown=False)) == 2
+
+
+async def test_a_load_that_changes_changes_the_choice() -> None:
+    """The one that got busy is freed, the one that is idle now is marked, in that look."""
+    desk = Desk()
+    desk.post(SHRINK)
+    await desk.looks()
+    desk.post(SHRINK, {"chat-1": 50.0})
+    assert sorted(await desk.looks(3), key=str) == [("chat-0", -996), ("chat-1", None)]
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "LeaderWorkerSet"])
+async def test_who_does_not_look_at_costs_gets_none(kind: str) -> None:
+    """Only a Deployment's controller orders by it."""
+    desk = Desk()
+    desk.cluster.situations["llm", "chat"] = replace(SITUATION, target_kind=kind)
+    desk.post(SHRINK)
+    assert await desk.looks(3) == []
+
+
+async def test_what_is_not_known_is_not_marked() -> None:
+    """Without pods, without a situation or without replicas nothing is written."""
+    desk = Desk()
+    desk.post(SHRINK)
+    del desk.cluster.situations["llm", "chat"]
+    assert await desk.looks() == []
+    desk.cluster.situations["llm", "chat"] = SITUATION
+    placed = desk.cluster.placed.pop(("llm", "chat"))
+    assert await desk.looks(shown=False) == []
+    desk.cluster.placed["llm", "chat"] = placed
+    assert len(await desk.looks()) == 2
+
+
+async def test_of_two_triggers_the_one_that_wants_more_counts() -> None:
+    """The HPA obeys the highest count, so nobody goes whom one trigger still wants."""
+    desk = Desk()
+    desk.post(SHRINK)
+    desk.post(HOLD, trigger="other")
+    assert await desk.looks(3) == []
+    desk.post(replace(SHRINK, desired=3), trigger="other")
+    assert await desk.looks(3) == [("chat-1", -1000)]
+
+
+async def test_what_an_earlier_scaler_left_is_taken_away() -> None:
+    """The pods themselves say what was written; a mark of somebody else stays."""
+    desk = Desk()
+    desk.cluster.place("chat", pod("chat-0", deletion_cost=-997), pod("chat-1", deletion_cost=5))
+    desk.post(HOLD)
+    assert await desk.looks(3) == [("chat-0", None)]
+
+
+async def test_a_refusal_is_one_sentence_and_a_pause() -> None:
+    """Without the right nothing is tried for ten minutes, and the fault says which is missing."""
+    desk = Desk()
+    desk.costs.refusal = WriteDenied("may not write pods' deletion costs (grant patch on pods)")
+    desk.post(SHRINK)
+    await desk.looks(100)
+    assert desk.costs.asked == 1
+    assert desk.writer.faults == (
+        "in llm: may not write pods' deletion costs (grant patch on pods)",
+    )
+    desk.costs.refusal = None
+    await desk.looks(22)
+    assert len(desk.costs.written) == 2
+    assert not desk.writer.faults
+
+
+async def test_a_pod_that_has_gone_is_done_with() -> None:
+    """A pod that ended between look and write is no fault."""
+    desk = Desk()
+    desk.costs.refusal = WriteMissing("gone")
+    desk.post(SHRINK)
+    await desk.looks(3)
+    assert (desk.costs.asked, desk.writer.faults) == (2, ())
+
+
+async def test_a_large_fleet_is_written_in_bounded_portions() -> None:
+    """A hundred pods that go are marked twenty a look, marks before what is taken away."""
+    desk = Desk()
+    desk.cluster = FakeCluster(chat=Scale(current=200))
+    desk.cluster.situations["llm", "chat"] = SITUATION
+    names = [f"p{index:03}" for index in range(200)]
+    left = [pod(name, deletion_cost=-990) for name in names[:5]]
+    desk.cluster.place("chat", *left, *(pod(name) for name in names[5:]))
+    desk.writer = CostWriter(desk.board, desk.cluster, desk.costs)
+    desk.post(
+        replace(SHRINK, current=200, desired=100),
+        dict.fromkeys(names[:5], 900.0) | dict.fromkeys(names[5:], 1.0),
+    )
+    portions = [await desk.looks() for _ in range(7)]
+    assert [len(portion) for portion in portions] == [20, 20, 20, 20, 20, 5, 0]
+    assert [cost for _, cost in portions[5]] == [None] * 5
