@@ -2,17 +2,35 @@
 
 The recordings are of a tiny model on a CPU that other work shared, scraped about every 0.3 s, some
 scrapes taking over 2 s. So two kinds of comparison are made: one in time, with a step's cost fitted
-by eye to that machine, and one in which time does not appear at all.
+by eye to that machine, and one in which time does not appear at all. `make engine` compares with an
+engine that it starts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from statistics import mean
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from scaler.simulation.engine import Engine
+from scaler.simulation.exposition import exposition
+from scaler.simulation.requests import Ending, Request
 from scaler.simulation.shapes import EngineShape, StepCost
-from tests.simulation.loads import ClosedLoop, Gauges, recorded
+from tests.simulation.loads import (
+    CAPTURES,
+    EVEN,
+    ONE_STEP,
+    ClosedLoop,
+    Gauges,
+    Sending,
+    State,
+    recorded,
+    states,
+    stepped,
+)
 
 # What a step took on the machine at the time of each recording.
 KV_LIMITED = EngineShape(
@@ -111,3 +129,100 @@ def test_gauges_follow_the_recorded_ones_when_slots_are_short() -> None:
     assert mean(abs(a.running - b.running) for a, b in pairs) <= 0.1
     assert mean(abs(a.waiting - b.waiting) for a, b in pairs) <= 1.0
     assert mean(abs(a.usage - b.usage) for a, b in pairs) <= 1e-4
+
+
+# Requests of 500 tokens fit the two recordings below; their lengths were not written down.
+
+
+def missed(wanted: list[State], passed: list[State]) -> list[State]:
+    """Return the wanted states that are not passed in their order."""
+    left, at = [], 0
+    for state in wanted:
+        try:
+            at = passed.index(state, at)
+        except ValueError:
+            left.append(state)
+    return left
+
+
+def test_a_drain_passes_through_every_recorded_state_and_cuts_nobody_off() -> None:
+    """One request, seven more 207 steps later: all 16 states in order, counted preemptions too.
+
+    207 steps are what the real engine's page of that moment says (222 steps, 327 tokens). Told to
+    stop with 60 s of grace, the model refuses what comes and serves those eight, as vLLM did.
+    """
+    endings: list[Ending | None] = []
+    engine = Engine(
+        replace(KV_LIMITED, cost=EVEN), on_end=lambda request: endings.append(request.ending)
+    )
+    sendings = [Sending(0, 64, 500), *(Sending(207 + number, 64, 500) for number in range(7))]
+    model = []
+    for gauges in stepped(engine, sendings):
+        model.append(gauges)
+        if len(model) == 250:
+            engine.stop(gauges.at, grace=60.0)
+            late = Request(number=99, arrived=gauges.at, prompt=64, output=500)
+            assert not engine.submit(late, gauges.at)
+    real = states(recorded("sigterm-drain60"), blocks=17)
+    assert len(real) == 17
+    assert real[0] == State(0, 0, 0, 0)
+    assert missed(real[1:], states(model, blocks=17)) == []
+    assert endings == [Ending.REJECTED, *[Ending.SERVED] * 8]
+    assert engine.stopped
+
+
+def sums(pairs: set[tuple[int, int]], passed: list[State], wanted: State) -> set[tuple[int, int]]:
+    """Return where two engines may stand, none before where it stood, to show `wanted` together."""
+    return {
+        (i, j)
+        for i, one in enumerate(passed)
+        for j, other in enumerate(passed)
+        if all(a + b == c for a, b, c in zip(one, other, wanted, strict=True))
+        and any(p <= i and q <= j for p, q in pairs)
+    }
+
+
+def test_two_engines_pass_together_through_every_recorded_sum_of_states() -> None:
+    """Of 40 requests on 2 × 4 slots each recorded look is one state of each engine, in order.
+
+    Both get 20 requests of 100 + 500 tokens, a step apart; the recording sums over them, and each
+    goes at its own pace. Both end with 4 preemptions counted, 8 together as recorded.
+    """
+    engine = Engine(replace(KV_LIMITED, cost=EVEN, max_num_seqs=4))
+    sendings = [Sending(number, 100, 500) for number in range(20)]
+    passed = [State(0, 0, 0, 0), *states(stepped(engine, sendings), blocks=17)]
+    stand = {(0, 0)}
+    for look in states(recorded("dp2-loaded"), blocks=17):
+        stand = sums(stand, passed, look)
+        assert stand, f"{look} is no sum of two states"
+    assert passed[-1] == State(0, 0, 0, 4)
+    assert engine.counters.success == 20
+
+
+def families(page: str) -> Mapping[str, tuple[str, frozenset[str], frozenset[tuple[str, str]]]]:
+    """Return the type, the label names and the parts (buckets, reasons, states) of vLLM's."""
+    found = {}
+    for family in text_string_to_metric_families(page):
+        pairs = [pair for sample in family.samples for pair in sample.labels.items()]
+        parts = {pair for pair in pairs if pair[0] in ("le", "reason", "sleep_state")}
+        if family.name.startswith("vllm:"):
+            names = frozenset(name for name, _ in pairs)
+            found[family.name] = family.type, names, frozenset(parts)
+    return found
+
+
+def test_the_page_has_the_families_of_the_real_one() -> None:
+    """Each has the real type, labels, buckets, reasons and states; only the cache's labels are few.
+
+    The families that the real engine has besides are not read.
+    """
+    real = families((CAPTURES / "saturated-waiting.txt").read_text(encoding="utf-8"))
+    engine = Engine(SLOT_LIMITED)
+    engine.advance(ONE_STEP)
+    model = families(exposition([engine], model_name="tiny"))
+    assert len(model) > 10
+    few = "vllm:cache_config_info"
+    assert {name: model[name] for name in model if name != few} == {
+        name: real[name] for name in model if name != few
+    }
+    assert model[few][1] < real[few][1]
