@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from scaler.adapters.kubernetes_api import KubernetesApi, Link
@@ -25,7 +26,7 @@ from scaler.core.pods import Pod, Situation
 from scaler.core.units import Seconds
 from scaler.core.workload import Scale
 
-_TOLD_AFTER: Seconds = 0.05
+_SOON: Seconds = 0.1
 _MOST_ASKED = 20_000
 
 
@@ -45,7 +46,7 @@ class KubernetesCluster:
         self._notify: Callable[[], None] = lambda: None
         self._asked: set[Key] = set()
         self._by_scaled_object: dict[Key, HpaView] = {}
-        self._rewiring = self._telling = False
+        self._late: dict[Callable[[], None], asyncio.TimerHandle] = {}
         link = Link(api=self.api, settings=settings, clock=clock)
         self._hpas = [
             Reflector(HPAS, scope, link, changed=self._hpa_changed) for scope in settings.scopes
@@ -54,7 +55,7 @@ class KubernetesCluster:
             scope: Reflector(SCALED_OBJECTS, scope, link, changed=self._scaled_object_changed)
             for scope in settings.scopes
         }
-        self._targets = ScaleTargets(link, changed=self._rewire_and_tell)
+        self._targets = ScaleTargets(link, changed=self._target_changed)
         self._placement = Placement(link, changed=self._tell)
 
     def scale(self, namespace: str, name: str) -> Scale | None:
@@ -102,7 +103,7 @@ class KubernetesCluster:
     def on_change(self, notify: Callable[[], None]) -> None:
         """Call `notify` in the event loop's thread when counts, pods or situations changed.
 
-        What changes within a twentieth of a second is told once.
+        What changes within a tenth of a second is told once.
         """
         self._notify = notify
 
@@ -118,6 +119,9 @@ class KubernetesCluster:
                 await self._targets.run()
             finally:
                 self._placement.running.stop()
+                for waiting in self._late.values():
+                    waiting.cancel()
+                self._late.clear()
 
     def _views(
         self, namespace: str, name: str
@@ -126,7 +130,7 @@ class KubernetesCluster:
         key = (namespace, name)
         if key not in self._asked and len(self._asked) < _MOST_ASKED:
             self._asked.add(key)
-            self._rewire_soon()
+            self._soon(self._rewire)
         scaled_object = self._scaled_mirror(namespace).held.get(key)
         hpa = self._by_scaled_object.get(key)
         # The ScaledObject says what is meant; its HPA is told so a moment later.
@@ -150,32 +154,53 @@ class KubernetesCluster:
         )
 
     def _hpa_changed(self, key: Key, hpa: HpaView | None) -> None:
-        if hpa is not None:
-            self._by_scaled_object[key[0], hpa.scaled_object] = hpa
-            self._targets.hint(hpa.target)
+        of = self._by_scaled_object
+        if hpa is None:
+            for gone in [k for k, held in of.items() if (k[0], held.name) == key]:
+                del of[gone]
+            self._soon(self._rewire)
         else:
-            gone = [k for k, h in self._by_scaled_object.items() if (k[0], h.name) == key]
-            for each in gone:
-                del self._by_scaled_object[each]
-        self._rewire_and_tell()
+            before = of.get((key[0], hpa.scaled_object))
+            of[key[0], hpa.scaled_object] = hpa
+            self._targets.hint(hpa.target)
+            if before is None or (before.target, before.ours) != (hpa.target, hpa.ours):
+                self._soon(self._rewire)
+        self._tell()
 
     def _scaled_object_changed(self, _: Key, scaled_object: ScaledObjectView | None) -> None:
         del scaled_object
-        self._rewire_and_tell()
-
-    def _rewire_and_tell(self) -> None:
-        self._rewire_soon()
+        self._soon(self._rewire)
         self._tell()
 
-    def _rewire_soon(self) -> None:
-        if not self._rewiring and _loop() is not None:
-            self._rewiring = True
-            asyncio.get_running_loop().call_later(_TOLD_AFTER, self._rewire)
+    def _target_changed(self) -> None:
+        self._soon(self._place)
+        self._tell()
+
+    def _tell(self) -> None:
+        self._soon(self._notify_now)
+
+    def _soon(self, what: Callable[[], None]) -> None:
+        """Do something a moment later, once for all that asked for it in the meantime."""
+        if what in self._late:
+            return
+        with suppress(RuntimeError):  # somebody asks before a loop runs: nothing runs yet
+            loop = asyncio.get_running_loop()
+            self._late[what] = loop.call_later(_SOON, self._do, what)
+
+    def _do(self, what: Callable[[], None]) -> None:
+        del self._late[what]
+        what()
+
+    def _notify_now(self) -> None:
+        self._notify()
 
     def _rewire(self) -> None:
-        """Follow the targets of the ScaledObjects that matter, and their pods."""
-        self._rewiring = False
+        """Follow the targets of the ScaledObjects that matter."""
         self._targets.want(set(self._wanted()))
+        self._place()
+
+    def _place(self) -> None:
+        """Follow the pods of those targets whose selectors are known."""
         self._placement.want(self._targets.selectors())
 
     def _wanted(self) -> Iterable[Target]:
@@ -186,20 +211,3 @@ class KubernetesCluster:
         for key, hpa in self._by_scaled_object.items():
             if (hpa.ours or key in self._asked) and key not in self._scaled_mirror(key[0]).held:
                 yield hpa.target
-
-    def _tell(self) -> None:
-        if not self._telling and _loop() is not None:
-            self._telling = True
-            asyncio.get_running_loop().call_later(_TOLD_AFTER, self._tell_now)
-
-    def _tell_now(self) -> None:
-        self._telling = False
-        self._notify()
-
-
-def _loop() -> asyncio.AbstractEventLoop | None:
-    """Return the running loop; None where somebody asks before it runs, or after."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -29,6 +30,7 @@ METRIC = "vllm-desired-replicas"
 DEFAULT_TOLERANCE = 0.1
 _DEFAULT_WINDOW: Seconds = 300.0
 _DEFAULT_MAXIMUM = 100
+_INDEX = re.compile(r"[0-9]{1,4}")
 _OURS = frozenset({"external", "external-push"})
 _PAUSE = "autoscaling.keda.sh/paused"
 _STATUS = {"True": True, "False": False}
@@ -38,7 +40,11 @@ _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HpaView:
-    """One of KEDA's HPAs. `current` is the count at its last sync: late by up to half a minute."""
+    """One of KEDA's HPAs.
+
+    `ours` has the trigger's index and the metric type of each metric that is ours. `current` is
+    the count at the HPA's last sync: late by up to half a minute.
+    """
 
     name: str
     scaled_object: str
@@ -48,23 +54,18 @@ class HpaView:
     tolerance_out: float
     tolerance_in: float
     scale_down_window: Seconds
-    metrics: Mapping[str, str]
+    ours: Mapping[int, str]
     current: int | None
     conditions: Mapping[str, Condition] = field(default_factory=dict)
-
-    @property
-    def ours(self) -> Mapping[int, str]:
-        """Return the trigger's index and metric type of each metric that is ours."""
-        return {
-            int(number): kind
-            for name, kind in self.metrics.items()
-            if (number := name.removeprefix("s").removesuffix(f"-{METRIC}")).isdecimal()
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledObjectView:
-    """A ScaledObject. `triggers` are (type, metric type) pairs in their order."""
+    """A ScaledObject.
+
+    `triggers` are (type, metric type) pairs in their order, `metrics` the names of those that give
+    one; `asks_us` says whether a trigger may be ours, since KEDA knows us as an external scaler.
+    """
 
     target: Target
     uid: str
@@ -81,20 +82,15 @@ class ScaledObjectView:
     tolerance_in: float
     triggers: tuple[tuple[str, str], ...]
     metrics: tuple[str, ...]
+    asks_us: bool
     conditions: Mapping[str, Condition] = field(default_factory=dict)
-
-    @property
-    def asks_us(self) -> bool:
-        """Say whether a trigger may be ours: KEDA knows us as an external scaler."""
-        return any(kind in _OURS for kind, _ in self.triggers)
 
     def ours(self, hpa: HpaView | None) -> frozenset[int]:
         """Return the indices of our triggers: by the metric's name where one tells, or all such."""
-        named = hpa.ours if hpa is not None else {}
-        names = {f"s{number}-{METRIC}": number for number in range(len(self.triggers))}
-        told = frozenset(named) or {names[name] for name in self.metrics if name in names}
-        kinds = enumerate(kind for kind, _ in self.triggers)
-        return frozenset(told) or frozenset(number for number, kind in kinds if kind in _OURS)
+        told = frozenset(hpa.ours) if hpa is not None else frozenset()
+        if not told:
+            told = frozenset(n for name in self.metrics if (n := _number(name)) is not None)
+        return told or frozenset(n for n, (kind, _) in enumerate(self.triggers) if kind in _OURS)
 
 
 def hpa_view(item: msgspec.Raw) -> HpaView | None:
@@ -116,7 +112,11 @@ def hpa_view(item: msgspec.Raw) -> HpaView | None:
         tolerance_out=_tolerance(out),
         tolerance_in=_tolerance(in_),
         scale_down_window=_DEFAULT_WINDOW if window is None else float(window),
-        metrics={metric.metric.name: metric.target.type for metric in external},
+        ours={
+            number: metric.target.type
+            for metric in external
+            if (number := _number(metric.metric.name)) is not None
+        },
         current=found.status.current_replicas,
         conditions=_conditions(found.status.conditions),
     )
@@ -146,6 +146,7 @@ def scaled_object_view(item: msgspec.Raw) -> ScaledObjectView:
         tolerance_out=_tolerance(out),
         tolerance_in=_tolerance(in_),
         triggers=tuple(_trigger(trigger) for trigger in spec.triggers or ()),
+        asks_us=any(trigger.type in _OURS for trigger in spec.triggers or ()),
         metrics=tuple(found.status.external_metric_names or ()),
         conditions=_conditions(found.status.conditions),
     )
@@ -169,6 +170,12 @@ def _target(namespace: str, reference: Reference) -> Target:
         kind=reference.kind or "Deployment",
         name=reference.name,
     )
+
+
+def _number(metric: str) -> int | None:
+    """Return the trigger's index out of the name that KEDA gave our metric; None for another's."""
+    number = metric.removeprefix("s").removesuffix(f"-{METRIC}")
+    return int(number) if len(number) < len(metric) and _INDEX.fullmatch(number) else None
 
 
 def _trigger(trigger: Trigger) -> tuple[str, str]:

@@ -129,6 +129,7 @@ class ScaleTargets:
         self._changed = changed
         self._patience = Patience(link.clock, link.settings.denied_every)
         self._followed: dict[Target, _Followed] = {}
+        self._due: set[Target] = set()
         self._queue: asyncio.Queue[Target] = asyncio.Queue()
         self._queued: set[Target] = set()
         self._running = Running[KindName]()
@@ -137,6 +138,7 @@ class ScaleTargets:
         """Follow these from now on, and no others."""
         for target in [target for target in self._followed if target not in targets]:
             del self._followed[target]
+            self._due.discard(target)
         new = [target for target in targets if target not in self._followed]
         names = {(t.api_version, t.kind) for t in targets if _API_VERSION.fullmatch(t.api_version)}
         self.kinds = {name: self.kinds.get(name) or TargetKind(name) for name in names}
@@ -176,8 +178,7 @@ class ScaleTargets:
 
     def hint(self, target: Target) -> None:
         """Take note that a target's count probably changed: where it is only polled, read it."""
-        mirror = self._mirror(target)
-        if target in self._followed and mirror is not None and mirror.denied:
+        if target in self._followed and self._is_polled(target):
             self._enqueue(target)
 
     async def run(self) -> None:
@@ -234,6 +235,7 @@ class ScaleTargets:
             return
         if head is None:
             self._followed[target] = _Followed()
+            self._due.discard(target)
             self._changed()
         else:
             self._mind(target)
@@ -247,6 +249,7 @@ class ScaleTargets:
         if followed.generation == head.generation and counted is not None and counted.selector:
             return
         followed.due_since = followed.due_since or self._link.clock.now()
+        self._due.add(target)
         self._enqueue(target)
 
     def _enqueue(self, target: Target) -> None:
@@ -257,13 +260,17 @@ class ScaleTargets:
     def _sweep(self) -> None:
         """See to what is still due, and to what can only be polled."""
         now = self._link.clock.now()
-        for target, followed in self._followed.items():
-            mirror = self._mirror(target)
-            polled = mirror is not None and mirror.denied
-            if not polled and followed.due_since is None:
-                continue
-            if not 0 <= now - followed.tried_at < self._link.settings.poll_every:
+        waiting = set(self._due)
+        if any(mirror.denied for mirror in self.mirrors()):
+            waiting.update(target for target in self._followed if self._is_polled(target))
+        for target in waiting:
+            tried_at = self._followed[target].tried_at
+            if not 0 <= now - tried_at < self._link.settings.poll_every:
                 self._enqueue(target)
+
+    def _is_polled(self, target: Target) -> bool:
+        mirror = self._mirror(target)
+        return mirror is not None and mirror.denied
 
     async def _work(self) -> None:
         while True:
@@ -309,6 +316,7 @@ class ScaleTargets:
             newer = self.head(target)
             if newer is None or newer.generation == followed.generation:
                 followed.due_since = None
+                self._due.discard(target)
         if followed.counted != before:
             self._changed()
 
