@@ -10,6 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from scaler.adapters.kubernetes_api import KubernetesApi
+from scaler.adapters.kubernetes_deletion_cost import KubernetesDeletionCosts
+from scaler.adapters.kubernetes_events import KubernetesEvents
+from scaler.control.ports import WriteDenied
+from scaler.core.diagnosis_notice import Notice
 from tests.adapters.kubernetes.following import QUICK, following, kubeconfig, until
 from tests.kubernetes_server.faults import Faults
 from tests.kubernetes_server.objects import (
@@ -21,6 +26,7 @@ from tests.kubernetes_server.objects import (
     scaled_object,
 )
 from tests.kubernetes_server.resources import (
+    CORE_EVENTS,
     DEPLOYMENTS,
     HPAS,
     LEADER_WORKER_SETS,
@@ -31,6 +37,15 @@ from tests.kubernetes_server.resources import (
 from tests.kubernetes_server.server import ApiServer, api_server
 from tests.manifests.built import Json, at, compose, objects_of, of_kind, only, rows, texts
 
+NOTICE = Notice(
+    namespace=NAMESPACE,
+    name="chat",
+    uid="1f3a-77",
+    reason="HostOomKill",
+    message="Killed by the host: container vllm of chat-0.",
+    at=1_000_000_000.0,
+)
+
 Right = tuple[str, str, str]
 """Verb, group and resource."""
 
@@ -38,7 +53,7 @@ GROUPS = {
     resource.plural: resource.group
     for resource in (
         *(DEPLOYMENTS, STATEFUL_SETS, LEADER_WORKER_SETS),
-        *(HPAS, PODS, SCALED_OBJECTS),
+        *(HPAS, PODS, SCALED_OBJECTS, CORE_EVENTS),
     )
 }
 
@@ -105,8 +120,8 @@ async def test_the_rights_are_those_that_are_used(
     built = objects_of(compose(tmp_path / "install", scope, "leaderworkersets"))
     granted = rights_of(only(built, kind))
     async with api_server() as server:
-        server.faults = Granted()
-        server.faults.rights, server.faults.within = frozenset(granted), within
+        server.faults = faults = Granted()
+        faults.rights, faults.within = frozenset(granted), within
         fleets(server)
         settings = replace(QUICK, namespaces=(within,) if within else ())
         async with following(kubeconfig(tmp_path, server), settings) as cluster:
@@ -151,7 +166,7 @@ PIECES: dict[str, set[Right]] = {
         ("watch", "leaderworkerset.x-k8s.io", "leaderworkersets"),
         ("get", "leaderworkerset.x-k8s.io", "leaderworkersets/scale"),
     },
-    "events": {("create", "events.k8s.io", "events"), ("patch", "events.k8s.io", "events")},
+    "events": {("create", "", "events"), ("patch", "", "events")},
     "pod-deletion-cost": {("patch", "", "pods")},
 }
 
@@ -169,11 +184,38 @@ def test_a_further_right_is_a_piece_of_its_own(
     assert rights_of(plain) <= rights_of(more)
 
 
-def test_nothing_is_written_and_no_secret_read_by_default() -> None:
-    """What an installation grants are reading verbs, and of namespaces nothing cluster-wide."""
+@pytest.mark.parametrize(("scope", "kind", "within"), SCOPES)
+async def test_what_is_written_needs_its_piece_and_no_more(
+    scope: str, kind: str, within: str | None, tmp_path: Path
+) -> None:
+    """Events and deletion costs are written with their two pieces, and refused without."""
+    parts = ("events", "pod-deletion-cost")
+    granted = rights_of(only(objects_of(compose(tmp_path / "more", scope, *parts)), kind))
+    plain = rights_of(only(objects_of(compose(tmp_path / "plain", scope)), kind))
+    async with api_server() as server:
+        server.faults = faults = Granted()
+        faults.rights, faults.within = frozenset(granted), within
+        fleets(server)
+        settings = replace(QUICK, kubeconfig=kubeconfig(tmp_path, server))
+        async with KubernetesApi(settings) as api:
+            told, costs = KubernetesEvents(api), KubernetesDeletionCosts(api)
+            await told.tell(NOTICE)
+            await told.tell(replace(NOTICE, at=NOTICE.at + 600))
+            await costs.write(NAMESPACE, "chat-0", 3)
+            assert set(asked_of(server)) == granted - plain
+            faults.rights = frozenset(plain)
+            with pytest.raises(WriteDenied):
+                await told.tell(replace(NOTICE, reason="CrashLoop"))
+            with pytest.raises(WriteDenied):
+                await costs.write(NAMESPACE, "chat-0", 4)
+
+
+def test_only_events_are_written_and_no_secret_is_read() -> None:
+    """What an installation grants is reading, and Events; in namespaces nothing cluster-wide."""
     for folder in ("install/cluster-wide", "install/namespaces"):
         for role in of_kind(objects_of(folder), "Role", "ClusterRole"):
             rights = rights_of(role)
-            assert {verb for verb, _, _ in rights} <= {"get", "list", "watch"}
+            writing = {right for right in rights if right[0] not in {"get", "list", "watch"}}
+            assert writing == PIECES["events"]
             assert not [resource for _, _, resource in rights if "secret" in resource]
     assert of_kind(objects_of("install/namespaces"), "ClusterRole", "ClusterRoleBinding") == []
