@@ -138,8 +138,8 @@ ADVICE: dict[Kind, str] = {
     Kind.HOST_OOM_KILL: (
         "This is host memory, not the GPU's, and not demand: it never moves the fleet, and more "
         "replicas would be killed alike. Compare resources.limits.memory of that container with "
-        "what it needs: weights pass through host memory while they load; --swap-space, "
-        "--cpu-offload-gb and an emptyDir with medium Memory (/dev/shm) count too."
+        "what it needs: weights pass through host memory while they load; --cpu-offload-gb and an "
+        "emptyDir with medium Memory (/dev/shm) count too."
     ),
     Kind.DEVICE_OOM: (
         "The GPU's memory, not the host's. Lower --gpu-memory-utilization, --max-model-len, "

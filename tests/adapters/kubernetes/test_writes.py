@@ -1,0 +1,244 @@
+"""Events and deletion costs on a real socket: what stands in the cluster, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import kubernetes_validate  # type: ignore[import-untyped]
+import pytest
+
+from scaler.adapters.clusters import deletion_costs_of, notices_of
+from scaler.adapters.kubernetes_api import KubernetesApi
+from scaler.adapters.kubernetes_cluster import KubernetesCluster
+from scaler.adapters.kubernetes_deletion_cost import ANNOTATION, KubernetesDeletionCosts
+from scaler.adapters.kubernetes_events import KubernetesEvents
+from scaler.config.sections import KubernetesSection
+from scaler.control.deletion_costs import CostWriter
+from scaler.control.notices import Notifier
+from scaler.control.ports import WriteDenied, WriteFailed, WriteMissing
+from scaler.core.diagnosis_notice import Notice
+from scaler.core.policy import Policy
+from scaler.core.reading import Reading
+from scaler.core.units import tick_at
+from scaler.core.workload import Selection
+from tests.adapters.kubernetes.following import QUICK, following, until
+from tests.control.conftest import House, build
+from tests.fakes.clock import FakeClock
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.source import fleet_reading
+from tests.kubernetes_server.objects import pod
+from tests.kubernetes_server.resources import CORE_EVENTS, PODS, Json, at
+from tests.kubernetes_server.server import ApiServer
+
+NOTICE = Notice(
+    namespace="llm",
+    name="chat",
+    uid="1f3a-77",
+    reason="HostOomKill",
+    message="Killed by the host: container vllm of chat-0.",
+    at=1_000_000_000.0,
+)
+WANTED = KubernetesSection.model_validate({"deletionCost": True})
+LATER = replace(NOTICE, message="Killed once more.", at=1_000_000_600.0)
+DATE = "2001-09-09T01:46:40Z"
+
+
+@pytest.fixture
+async def api(config: Path) -> AsyncIterator[KubernetesApi]:
+    """Give an open session."""
+    async with KubernetesApi(replace(QUICK, kubeconfig=config)) as opened:
+        yield opened
+
+
+def events(server: ApiServer) -> list[Json]:
+    """Return the Events that there are."""
+    return server.store.all_of(CORE_EVENTS)
+
+
+async def test_an_event_stands_on_its_scaled_object(server: ApiServer, api: KubernetesApi) -> None:
+    """It is an Event as Kubernetes' own schema has it, and `kubectl describe` finds it by uid."""
+    await KubernetesEvents(api).tell(NOTICE)
+    (event,) = events(server)
+    kubernetes_validate.validate(event, "1.33", strict=True)
+    assert at(event, "involvedObject") == {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "namespace": "llm",
+        "name": "chat",
+        "uid": "1f3a-77",
+    }
+    assert (event["type"], event["reason"], event["count"]) == ("Warning", "HostOomKill", 1)
+    assert event["message"] == NOTICE.message
+    assert event["firstTimestamp"] == event["lastTimestamp"] == DATE
+
+
+async def test_what_recurs_is_counted_on_one_event(server: ApiServer, api: KubernetesApi) -> None:
+    """The message and the time are the newest, the first time stays, the count rises."""
+    told = KubernetesEvents(api)
+    for notice in (NOTICE, LATER, LATER):
+        await told.tell(notice)
+    (event,) = events(server)
+    assert (event["count"], event["message"]) == (3, "Killed once more.")
+    assert (event["firstTimestamp"], event["lastTimestamp"]) == (DATE, "2001-09-09T01:56:40Z")
+
+
+async def test_two_scalers_and_a_restart_tell_a_thing_once(
+    server: ApiServer, api: KubernetesApi
+) -> None:
+    """The second finds the Event of the first and goes on from its count."""
+    first, second = KubernetesEvents(api), KubernetesEvents(api)
+    await first.tell(NOTICE)
+    await second.tell(NOTICE)
+    assert [event["count"] for event in events(server)] == [1]
+    await first.tell(LATER)
+    await second.tell(LATER)
+    assert [event["count"] for event in events(server)] == [2]
+
+
+async def test_an_event_that_expired_is_written_anew(server: ApiServer, api: KubernetesApi) -> None:
+    """Kubernetes keeps Events for an hour; what comes after that is a first time again."""
+    told = KubernetesEvents(api)
+    await told.tell(NOTICE)
+    server.store.delete(CORE_EVENTS, str(at(events(server)[0], "metadata.name")))
+    await told.tell(LATER)
+    assert [(event["count"], event["message"]) for event in events(server)] == [(1, LATER.message)]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"reason": "CrashLoop"}, {"name": "other"}, {"uid": "a-new-one"}]
+)
+async def test_other_things_are_other_events(
+    server: ApiServer, api: KubernetesApi, changed: dict[str, str]
+) -> None:
+    """Another kind, another ScaledObject, or the same name made anew."""
+    told = KubernetesEvents(api)
+    await told.tell(NOTICE)
+    await told.tell(replace(NOTICE, **changed))  # type: ignore[arg-type]
+    assert len(events(server)) == 2
+
+
+async def test_the_longest_names_make_valid_names(server: ApiServer, api: KubernetesApi) -> None:
+    """A ScaledObject may have a name of 253 characters, and so may an Event."""
+    await KubernetesEvents(api).tell(replace(NOTICE, name="a" * 253))
+    assert len(str(at(events(server)[0], "metadata.name"))) <= 253
+
+
+async def test_a_missing_right_is_one_sentence(server: ApiServer, api: KubernetesApi) -> None:
+    """It names what is lost and which right gives it back."""
+    server.faults.deny(CORE_EVENTS, "create")
+    server.faults.deny(PODS, "patch")
+    with pytest.raises(
+        WriteDenied, match=r"kubectl describe scaledobject \(grant create and patch"
+    ):
+        await KubernetesEvents(api).tell(NOTICE)
+    with pytest.raises(WriteDenied, match=r"busy replica before an idle one \(grant patch on pods"):
+        await KubernetesDeletionCosts(api).write("llm", "chat-0", 7)
+
+
+async def test_an_api_server_that_fails_is_told_as_that(
+    server: ApiServer, api: KubernetesApi
+) -> None:
+    """No right is missing then, and nothing but WriteFailed comes out."""
+    server.faults.failing = 500
+    with pytest.raises(WriteFailed, match="could not be written") as raised:
+        await KubernetesEvents(api).tell(NOTICE)
+    assert not isinstance(raised.value, WriteDenied)
+    await server.stop()
+    with pytest.raises(WriteFailed, match="cannot be reached"):
+        await KubernetesDeletionCosts(api).write("llm", "chat-0", 7)
+
+
+async def test_a_cost_is_written_and_taken_away(server: ApiServer, api: KubernetesApi) -> None:
+    """Other annotations stay; what is not there may be taken away too; a pod that went is told."""
+    server.store.put(pod("chat-0", of="chat"))
+    costs = KubernetesDeletionCosts(api)
+    await costs.write("llm", "chat-0", -998)
+    assert at(server.store.get(PODS, "chat-0"), "metadata.annotations") == {ANNOTATION: "-998"}
+    await costs.write("llm", "chat-0", None)
+    await costs.write("llm", "chat-0", None)
+    assert not at(server.store.get(PODS, "chat-0"), "metadata.annotations")
+    with pytest.raises(WriteMissing):
+        await costs.write("llm", "nobody", -998)
+
+
+# --- the whole way --------------------------------------------------------------------------------
+
+
+def house_on(cluster: KubernetesCluster, clock: FakeClock, idle: str) -> House:
+    """Wire a follower to the cluster and to a source that sees three replicas, one of them idle.
+
+    Until 25 minutes ago they had four times as much to do, so that they are known to be too many.
+    """
+    began = clock.now()
+
+    def script(_: Selection, at_: float) -> Reading:
+        now = 1.0 if at_ > began - 1500.0 else 4.0
+        seen = fleet_reading(at_, replicas=3, running=0.0, prefix="chat", first_token_rate=0.1)
+        busy = [each if each.name == idle else replace(each, running=now) for each in seen.replicas]
+        return replace(seen, replicas=tuple(busy))
+
+    house = build(script, FakeCluster(), policy=Policy(concurrency_per_replica=64.0))
+    house.clock = clock
+    house.follower = type(house.follower)(house.source, house.registry, house.board, cluster)
+    house.ask()
+    return house
+
+
+async def test_a_host_kill_is_told_on_its_scaled_object(server: ApiServer, config: Path) -> None:
+    """A container that was killed for memory becomes an Event that names it."""
+    killed: Json = {
+        "exitCode": 137,
+        "reason": "OOMKilled",
+        "finishedAt": "2001-09-09T01:46:00Z",
+    }
+    server.store.put(pod("chat-1", of="chat", restarts=1, last_exit=killed))
+    clock = FakeClock()
+    async with following(config, clock=clock) as cluster:
+        await until(lambda: cluster.pods("llm", "chat") and cluster.situation("llm", "chat"))
+        house = house_on(cluster, clock, "chat-1")
+        notices = notices_of(cluster, KubernetesSection())
+        assert notices is not None
+        notifier = Notifier(house.board, cluster, notices)
+        await house.follower.admit(tick_at(clock.now()))
+        for _ in range(2):
+            await notifier.look(clock.now())
+        told = {str(event["reason"]): event for event in events(server)}
+        # The fixture's minReplicaCount is 0, and nothing wakes it.
+        assert told.keys() == {"HostOomKill", "NoWayToWake"}
+        event = told["HostOomKill"]
+        assert "container vllm of chat-1 (OOMKilled, exit code 137)" in str(event["message"])
+
+
+async def test_the_idle_replica_goes_first(server: ApiServer, config: Path) -> None:
+    """When a scale-in is asked for, the pod with the fewest requests is marked."""
+    clock = FakeClock()
+    async with following(config, clock=clock) as cluster:
+        await until(lambda: cluster.pods("llm", "chat") and cluster.situation("llm", "chat"))
+        house = house_on(cluster, clock, "chat-2")
+        costs = deletion_costs_of(cluster, WANTED)
+        assert costs is not None
+        writer = CostWriter(house.board, cluster, costs)
+        await house.follower.admit(tick_at(clock.now()))
+        assert (house.posting().decision.desired or 9) < 3
+        await writer.look(clock.now())
+        assert at(server.store.get(PODS, "chat-2"), "metadata.annotations") == {ANNOTATION: "-1000"}
+        await until(
+            lambda: any(p.deletion_cost == -1000 for p in cluster.pods("llm", "chat") or ())
+        )
+
+
+def test_what_is_written_is_what_is_wanted(config: Path) -> None:
+    """Events are on and deletion costs off unless said otherwise; without a cluster neither is."""
+    cluster = KubernetesCluster(replace(QUICK, kubeconfig=config), FakeClock())
+    plain, other = (
+        KubernetesSection(),
+        KubernetesSection.model_validate({"events": False, "deletionCost": True}),
+    )
+    assert notices_of(cluster, plain) is not None
+    assert deletion_costs_of(cluster, plain) is None
+    assert notices_of(cluster, other) is None
+    assert deletion_costs_of(cluster, other) is not None
+    assert notices_of(None, plain) is None
+    assert deletion_costs_of(None, other) is None
