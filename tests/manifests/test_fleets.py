@@ -304,6 +304,8 @@ def test_zero_has_a_way_back() -> None:
     assert list(at_zero) == ["examples/scale-to-zero"]
     scaled = at_zero["examples/scale-to-zero"]
     assert {"activationQuery", "rejectionQuery"} <= ours(scaled).keys()
+    # No series means not known, on which KEDA's fallback would wake the fleet again and again.
+    assert " or 0 * sum(" in str(ours(scaled)["activationQuery"])
     assert int(str(at(scaled, "spec", "initialCooldownPeriod"))) > LOADING_TAKES
 
 
