@@ -1,6 +1,10 @@
-FROM python:3.12-slim AS build
+# To build the same image again, give the digest too: --build-arg PYTHON=python:3.12-slim@sha256:...
+ARG PYTHON=python:3.12-slim
+
+FROM ${PYTHON} AS build
 
 WORKDIR /src
+# Every package is held to a hash; only the scaler's own wheel, built here, has none.
 RUN python -m venv /opt/scaler
 COPY requirements.lock requirements-build.lock ./
 RUN /opt/scaler/bin/pip install --no-cache-dir --require-hashes -r requirements.lock \
@@ -13,7 +17,7 @@ RUN python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-di
     && /opt/scaler/bin/pip uninstall --yes pip
 
 
-FROM python:3.12-slim
+FROM ${PYTHON}
 
 LABEL org.opencontainers.image.title="vllm-keda-scaler" \
       org.opencontainers.image.licenses="Apache-2.0"
@@ -26,7 +30,7 @@ ENV PATH=/opt/scaler/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 
-# A number, so that Kubernetes can verify runAsNonRoot.
+# A number, so that Kubernetes can verify runAsNonRoot. Any other will do: nothing belongs to it.
 USER 65532:65532
 EXPOSE 50051 8080
 

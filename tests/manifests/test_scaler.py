@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+from scaler import __version__
 from scaler.cli import main
 from scaler.config.sections import GrpcSection, HttpSection, PrometheusSource
 from scaler.config.server import ServerConfig, load_config
@@ -29,6 +30,7 @@ from tests.manifests.built import (
     texts,
 )
 
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 GRPC = int(GrpcSection().listen.rpartition(":")[2])
 HTTP = int(HttpSection().listen.rpartition(":")[2])
 ENGINE = 8000
@@ -204,15 +206,26 @@ def test_the_policy_lets_in_two_and_out_what_is_needed(built: list[Json], tmp_pa
 
 
 def test_the_image_is_the_one_that_the_dockerfile_makes() -> None:
-    """Dockerfile and manifests agree on ports and on a user that may be any number but root."""
-    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    assert f"EXPOSE {GRPC} {HTTP}" in text
-    (user,) = re.findall(r"^USER (\d+):\d+$", text, re.MULTILINE)
+    """Dockerfile and manifests agree on ports, version, and a numbered user that is not root."""
+    assert f"EXPOSE {GRPC} {HTTP}" in DOCKERFILE
+    (user,) = re.findall(r"^USER (\d+):\d+$", DOCKERFILE, re.MULTILINE)
     assert int(user) > 0
-    version = at(only(objects_of("base"), "Deployment"), *CONTAINER, "image")
-    from scaler import __version__  # noqa: PLC0415 - beside what it is compared with
+    image = at(only(objects_of("base"), "Deployment"), *CONTAINER, "image")
+    assert image == f"vllm-keda-scaler:{__version__}"
 
-    assert version == f"vllm-keda-scaler:{__version__}"
+
+def test_the_image_holds_only_what_has_a_hash() -> None:
+    """Both locks are installed with their hashes, beside them only the scaler's own wheel."""
+    joined = DOCKERFILE.replace("\\\n", " ")
+    installs = re.findall(r"pip install ([^&\n]*)", joined)
+    hashed = [line for line in installs if "--require-hashes" in line]
+    assert {line.split()[-1] for line in hashed} == {"requirements.lock", "requirements-build.lock"}
+    (own,) = [line for line in installs if line not in hashed]
+    assert "--no-deps" in own
+    assert "/dist/" in own
+    # What builds stays behind in the first stage.
+    assert len(re.findall(r"^FROM ", joined, re.MULTILINE)) == 2
+    assert "pip" not in joined.rpartition("\nFROM ")[2]
 
 
 def test_with_tls_the_certificates_are_where_the_settings_say(tmp_path: Path) -> None:
