@@ -16,6 +16,7 @@ COMMANDS = {
     "explain": ("scaler.cli.explain", "Say why a workload has the replicas that it has."),
     "diagnose": ("scaler.cli.diagnose", "Say what is wrong with a workload, and what to do."),
     "simulate": ("scaler.cli.simulate", "Try policies on simulated traffic: cost against SLO."),
+    "load": ("scaler.cli.load", "Drive an OpenAI-compatible server with a trace, and judge it."),
     "health": ("scaler.cli.health", "Ask a scaler whether it answers KEDA (for probes)."),
 }
 
