@@ -34,7 +34,7 @@ LOAD_KINDS = (
 
 _CACHE_FULL, _CACHE_NEARLY_FULL, _CACHE_WITH_ROOM = 0.95, 0.9, 0.7
 _PREEMPTIONS_LEAST, _PREEMPTIONS_SHARE = 3.0, 0.01
-_FLAT_SHARE, _FULL_SHARE = 0.02, 0.9
+_FLAT_SHARE, _FULL_SHARE = 0.1, 0.9
 _SILENT = "the engines' signals are not known: the source says nothing new"
 _RATE_LIMIT = (
     "Nothing is full while these are refused, so it is somebody's rate limit or quota, not want "
@@ -111,13 +111,31 @@ def _kv_cache(facts: Facts, recent: Sequence[Sample]) -> Verdict:
     fullest = max(usages, default=newest.kv_cache)
     preempting = (fullest is None or fullest >= _CACHE_NEARLY_FULL) and _preempts(recent)
     least = min(s.kv_cache if s.kv_cache is not None else 0.0 for s in recent)
-    if not preempting and least < min(_CACHE_FULL, facts.policy.kv_cache_high):
+    queued = least >= _CACHE_WITH_ROOM and _queues_for_cache(facts, recent)
+    high = least >= facts.policy.kv_cache_high
+    if not (preempting or queued or high or least >= _CACHE_FULL):
         return None
     prompts = Prompts.of(facts)
-    if not (preempting or least >= _CACHE_FULL or prompts.much_longer):
+    if not (preempting or queued or prompts.much_longer or least >= _CACHE_FULL):
         return None
     parts = [*_usage(newest, fullest), *_preemptions(facts, newest), *prompts.sentences()]
+    if newest.waiting > 0:
+        parts.append(f"{number(newest.waiting_per_replica)} requests wait at each replica")
     return Found(severity=Severity.WARNING, evidence=f"{'; '.join(parts)}.")
+
+
+def _queues_for_cache(facts: Facts, recent: Sequence[Sample]) -> bool:
+    """Say whether requests wait at most replicas, all along, over caches above kvCacheHigh.
+
+    A prompt waits until there is room for all of it, so a queue like that is one for cache. New
+    replicas with empty caches lower the mean, but not that of the replicas with a queue.
+    """
+    low = facts.policy.waiting_low
+    if not all(s.waiting_per_replica > low and not s.skewed for s in recent):
+        return False
+    behind = [r.kv_cache for r in _serving(facts) if r.waiting > 0 and r.kv_cache is not None]
+    usage = fmean(behind) if behind else recent[-1].kv_cache
+    return usage is not None and usage >= facts.policy.kv_cache_high
 
 
 def _preempts(recent: Sequence[Sample]) -> bool:
@@ -159,23 +177,32 @@ def _slots(facts: Facts, recent: Sequence[Sample]) -> Verdict:
     fullest = max(s.kv_cache for s in recent if s.kv_cache is not None)
     if fullest >= _CACHE_WITH_ROOM or any(s.preemption_rate for s in recent) or not full:
         return None
-    # A count that stands still under a queue is a limit; one that moves is bound by work.
-    flat = max(full) - min(full) <= max(0.5, _FLAT_SHARE * max(full))
     running = [r.running for r in _serving(facts) if r.waiting > 0]
-    alike = not running or max(running) - min(running) <= max(0.5, _FLAT_SHARE * max(running))
     learned = facts.decision.learned
     saturation = learned.saturation if learned is not None else None
-    if not (flat and alike) or (saturation and min(full) < _FULL_SHARE * saturation):
+    if not (_stands_still(full) and _stands_still(running)):
+        return None
+    if saturation and min(full) < _FULL_SHARE * saturation:
         return None
     newest = recent[-1]
     return Found(
         severity=Severity.WARNING,
         evidence=(
-            f"Every replica with a queue runs {number(full[-1])} requests, no more and no fewer "
-            f"for {span(LASTING)}, while {number(newest.waiting_per_replica)} wait at each and "
+            f"Every replica with a queue has run about {number(full[-1])} requests for "
+            f"{span(LASTING)}, while {number(newest.waiting_per_replica)} wait at each and "
             f"the KV cache is only {number(fullest)} full."
         ),
     )
+
+
+def _stands_still(counts: Sequence[float]) -> bool:
+    """Say whether counts differ by a tenth at most, or by one.
+
+    A count that stands still under a queue is a limit; one that moves is bound by work.
+    """
+    if not counts:
+        return True
+    return max(counts) - min(counts) <= max(1.0, _FLAT_SHARE * max(counts))
 
 
 def _queue(facts: Facts, recent: Sequence[Sample]) -> Verdict:
@@ -220,8 +247,11 @@ def _prefill(facts: Facts, recent: Sequence[Sample]) -> Verdict:
     )
     learned = facts.decision.learned
     uncured = learned is not None and learned.prefill_bound
-    empty = all(s.waiting_per_replica <= policy.waiting_low for s in recent)
-    if not slow or not (empty or uncured):
+    # A smaller fleet under the same overload was slow, too: a long queue proves nothing.
+    most = policy.waiting_high if uncured else policy.waiting_low
+    # Those that waited before still show in the p95 of the two minutes after.
+    calm = facts.since(facts.now - 2 * LASTING)
+    if not slow or any(s.waiting_per_replica > most for s in calm):
         return None
     high = f"The TTFT p95 is {number(newest.ttft.value)} s (High {number(policy.ttft_p95_high)} s)"
     parts = [f"{high} with {number(newest.waiting_per_replica)} requests waiting at each replica"]
@@ -252,7 +282,9 @@ def _refused(facts: Facts, recent: Sequence[Sample]) -> Verdict:
 
 
 def _hot(facts: Facts, recent: Sequence[Sample]) -> Verdict:
-    if not all(s.skewed for s in recent):
+    # One or two that wait at some, now here and now there, are no fault of the router.
+    least = facts.policy.waiting_high
+    if not all(s.skewed and s.waiting >= least * s.queued for s in recent):
         return None
     newest = recent[-1]
     hot = sorted((r for r in _serving(facts) if r.waiting > 0), key=lambda r: -r.waiting)

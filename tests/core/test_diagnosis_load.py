@@ -45,12 +45,17 @@ def kinds(sample: Sample, **changes: object) -> set[Kind]:
         ({"waiting": 19.9, "queued": 4}, set()),
         # The same queue over a full cache is the cache's doing.
         ({"waiting": 20.0, "queued": 4, "kv_cache": 0.96}, {Kind.KV_CACHE_PRESSURE}),
+        ({"waiting": 20.0, "queued": 4, "kv_cache": 0.85}, {Kind.KV_CACHE_PRESSURE}),
+        ({"waiting": 20.0, "queued": 4, "kv_cache": 0.84}, {Kind.QUEUE_BOUND}),
         ({"rejection_rate": 0.1}, {Kind.HIDDEN_DEMAND}),
         ({"ttft": ttft_in(5)}, {Kind.PREFILL_BOUND}),
         ({"ttft": ttft_in(4)}, set()),
         ({"ttft": ttft_in(5, observations=19.0)}, set()),
         ({"ttft": ttft_in(5), "waiting": 4.5, "queued": 4}, set()),
         ({"waiting": 40.0, "queued": 1}, {Kind.HOT_REPLICA}),
+        ({"waiting": 5.0, "queued": 1}, {Kind.HOT_REPLICA}),
+        # Now here and now there one waits for a moment: no fault of the router.
+        ({"waiting": 4.9, "queued": 1}, set()),
         ({"waiting": 40.0, "queued": 2}, {Kind.QUEUE_BOUND}),
     ],
 )
@@ -80,7 +85,7 @@ def test_slots_end_where_the_cache_has_room(
 def test_a_count_that_moves_is_no_limit() -> None:
     """Prompts that take all the work keep slots free: running goes up and down under a queue."""
     moving = [
-        replace(SLOTS, at=s.at, scraped_at=s.at, saturated=60.0 + index % 5)
+        replace(SLOTS, at=s.at, scraped_at=s.at, saturated=56.0 + 2 * (index % 5))
         for index, s in enumerate(steady(SLOTS, 120))
     ]
     assert found(facts(moving, learned=NEW, replicas=())).keys() == {Kind.QUEUE_BOUND}
@@ -211,6 +216,22 @@ def test_one_full_replica_of_many_is_pressure_too() -> None:
 
 
 # --- prefill, refusals, routing -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("ticks", "expected"), [(15, False), (16, True)])
+def test_those_that_waited_are_not_called_slow_prompts(ticks: int, *, expected: bool) -> None:
+    """A p95 of two minutes shows for two minutes more what a queue of before did."""
+    after = samples_of((replace(QUEUE, ttft=ttft_in(5)), 60), (SLOW, ticks))
+    assert (Kind.PREFILL_BOUND in found(facts(after, learned=NEW))) is expected
+
+
+def test_new_replicas_with_empty_caches_hide_no_queue_for_cache() -> None:
+    """The mean over all is low; those with a queue are full."""
+    sample = replace(WELL, waiting=40.0, queued=2, kv_cache=0.72)
+    half = (*replicas(2, waiting=20.0, kv_cache=0.95), *replicas(4, kv_cache=0.4)[2:])
+    assert Kind.KV_CACHE_PRESSURE in found(facts(steady(sample, 120), replicas=half))
+    roomy = (*replicas(2, waiting=20.0, kv_cache=0.8), *replicas(4, kv_cache=0.6)[2:])
+    assert Kind.KV_CACHE_PRESSURE not in found(facts(steady(sample, 120), replicas=roomy))
 
 
 def test_a_smaller_fleet_that_was_as_fast_is_evidence() -> None:
