@@ -22,6 +22,7 @@ class Posting:
 
     `trouble` is what the source last said went wrong (`None` while it is well), `fault` what the
     server's configuration no longer supports of the trigger: the last valid policy stays.
+    `query_fault` is what the trigger's own queries last failed with.
     `diagnosis` is None only where making it failed; `replicas` are those that reported last.
     """
 
@@ -31,6 +32,7 @@ class Posting:
     decision: Decision
     trouble: str | None = None
     fault: str | None = None
+    query_fault: str | None = None
     diagnosis: Diagnosis | None = None
     replicas: tuple[ReplicaReading, ...] = ()
 
@@ -80,24 +82,26 @@ class Board:
         self._snapshot = Snapshot(at=max(at, self._snapshot.at), postings=MappingProxyType(merged))
         for key, posting in postings.items():
             old = before.get(key)
-            if old is None or old.decision.active != posting.decision.active:
+            if old is None or _activity(old) != _activity(posting):
                 self._wake(key)
 
     async def activations(self, key: WorkloadKey) -> AsyncIterator[None]:
         """Yield when the workload is found active, then at each change from inactive to active.
 
+        An active workload that has come to zero is told of, too: it has to be woken.
         Ends when the board closes. What is neither active nor inactive changes nothing.
         """
         changed = asyncio.Event()
         self._watchers.setdefault(key, set()).add(changed)
-        active = False
+        active = at_zero = False
         try:
             while not self._closed:
                 posting = self._snapshot.postings.get(key)
-                known = posting.decision.active if posting is not None else None
-                if known and not active:
+                known, zero = _activity(posting) if posting is not None else (None, False)
+                if known and (not active or (zero and not at_zero)):
                     yield
-                active = active if known is None else known
+                if known is not None:
+                    active, at_zero = known, zero
                 await changed.wait()
                 changed.clear()
         finally:
@@ -130,3 +134,8 @@ class Board:
             self._watchers[key].discard(changed)
             if not self._watchers[key]:
                 del self._watchers[key]
+
+
+def _activity(posting: Posting) -> tuple[bool | None, bool]:
+    """Say whether a workload is active, and whether it is at zero."""
+    return posting.decision.active, posting.decision.current == 0

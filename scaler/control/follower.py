@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from scaler.config.trigger import Resolved
+from scaler.control.activation import Activation
 from scaler.control.board import Board, Posting
 from scaler.control.contest import contested
 from scaler.control.diagnosing import Diagnosing
-from scaler.control.ports import Cluster, Source, SourceError, SourceUnreachable
+from scaler.control.ports import Cluster, Gateways, Source, SourceError, SourceUnreachable
 from scaler.control.registry import Entry, Registry
 from scaler.core.decision import Decision, decide, with_notes
 from scaler.core.history import History, Judgement, span_needed
@@ -49,7 +50,12 @@ class Follower:
     """Keeps the histories of the selections of one source and judges their workloads."""
 
     def __init__(
-        self, source: Source, registry: Registry, board: Board, cluster: Cluster | None
+        self,
+        source: Source,
+        registry: Registry,
+        board: Board,
+        cluster: Cluster | None,
+        gateways: Gateways | None = None,
     ) -> None:
         """Start without history."""
         self.source = source
@@ -57,6 +63,7 @@ class Follower:
         self._registry = registry
         self._board = board
         self._cluster = cluster
+        self.activation = Activation(gateways)
         self._diagnosing = Diagnosing(cluster)
         self._histories: dict[Selection, History] = {}
         self._judgements: dict[WorkloadKey, Judgement] = {}
@@ -110,6 +117,13 @@ class Follower:
                 moved.append((entry, selection))
         await self._decide(moved, at)
 
+    async def wake(self, at: Seconds) -> None:
+        """Ask the gateways of the fleets at zero, and decide anew where that changes an answer."""
+        waiting = self.activation.waiting(self._entries(), self._scale)
+        await self.activation.ask(waiting, at)
+        changed = self.activation.changed(waiting, self._histories, self._board.snapshot, at)
+        await self._decide(changed, at)
+
     async def recall_a_day(self, at: Seconds) -> None:
         """Read back, coarsely and a chunk at a time, the day that quantities are learned from."""
         for selection, known_from in list(self._minutes_wanted.items()):
@@ -157,6 +171,7 @@ class Follower:
         self._troubles = {s: t for s, t in self._troubles.items() if s in selections}
         self._judgements = {k: j for k, j in self._judgements.items() if k in keys}
         self._admitted = {k: t for k, t in self._admitted.items() if k in keys}
+        self.activation.keep_only(selections, keys)
         self._diagnosing.keep_only(selections, keys)
         names = {(key.namespace, key.name) for key in keys}
         for told in [told for told in self.stats.decisions if told[:2] not in names]:
@@ -184,6 +199,7 @@ class Follower:
         heard = 0
         for selection, reading in (await self._read(selections, at)).items():
             history = self._history(selection)
+            self.activation.hear(selection, reading)
             self._diagnosing.hear(selection, reading, at)
             if isinstance(reading, SourceError):
                 self._troubles[selection] = str(reading)
@@ -281,6 +297,9 @@ class Follower:
             if posting is not None:
                 posted[entry.key] = posting
             if count % _DECISIONS_BETWEEN_BREATHS == 0:
+                # Posted before others run: what they post meanwhile is newer than this.
+                self._board.post(at, posted, frozenset())
+                posted = {}
                 await asyncio.sleep(0)
         self._board.post(at, posted, frozenset())
 
@@ -302,6 +321,7 @@ class Follower:
             learned=judgement.learned,
             now=at,
             known_since=tick_at(entry.registered_at),
+            gateway=self.activation.gateway(entry.key, selection, scale, at),
         )
         decision = self._contest(decision, judgement, policy.hold_for, contest=contest)
         before = self._board.snapshot.postings.get(entry.key)
@@ -314,6 +334,7 @@ class Follower:
             decision=decision,
             trouble=self._troubles.get(selection),
             fault=entry.fault,
+            query_fault=self.activation.fault(selection),
         )
         return self._diagnosing.diagnosed(posting, history, scale)
 

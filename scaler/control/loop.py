@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 from scaler.control.board import Board
 from scaler.control.follower import Follower
-from scaler.control.ports import Clock, Cluster, Source
+from scaler.control.ports import Clock, Cluster, Gateways, Source
 from scaler.control.registry import Registry
+from scaler.core.gateway import ASKED_EVERY
 from scaler.core.units import TICK, Seconds, tick_at
 
 _LONGEST_PAUSE: Seconds = 0.5
@@ -26,11 +27,16 @@ class Loop:
         sources: Mapping[str, Source],
         cluster: Cluster | None,
         clock: Clock,
+        gateways: Mapping[str, Gateways] | None = None,
     ) -> None:
-        """Wire the followers; nothing runs yet."""
+        """Wire the followers; nothing runs yet. `gateways` are of sources, by their names."""
         self.registry = registry
         self.board = board
-        self.followers = [Follower(s, registry, board, cluster) for s in sources.values()]
+        asked = gateways or {}
+        self.followers = [
+            Follower(source, registry, board, cluster, asked.get(name))
+            for name, source in sources.items()
+        ]
         self._cluster = cluster
         self._clock = clock
         self._woken = {follower.source.name: asyncio.Event() for follower in self.followers}
@@ -56,6 +62,8 @@ class Loop:
             for follower in self.followers:
                 tasks.create_task(follower.source.run())
                 tasks.create_task(self._follow(follower))
+                if follower.activation.asks:
+                    tasks.create_task(self._watch_zero(follower))
 
     async def _follow(self, follower: Follower) -> None:
         name = follower.source.name
@@ -82,6 +90,13 @@ class Loop:
                 if follower.wants_minutes and (day is None or day.done()):
                     day = background.create_task(follower.recall_a_day(done))
                 await self._until_tick_or_woken(done + TICK, woken)
+
+    async def _watch_zero(self, follower: Follower) -> None:
+        """Ask what waits for fleets at zero, on a finer grid and whatever a tick is waiting for."""
+        while True:
+            round_at = (self._clock.now() // ASKED_EVERY + 1) * ASKED_EVERY
+            await self._clock.sleep_until(round_at)
+            await follower.wake(round_at)
 
     async def _until_tick_or_woken(self, tick: Seconds, woken: asyncio.Event) -> None:
         if woken.is_set():

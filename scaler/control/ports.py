@@ -84,6 +84,18 @@ class Source(Protocol):
         """
 
 
+class Gateways(Protocol):
+    """Who can say between the ticks what waits at workloads' gateways."""
+
+    async def demands(
+        self, selections: Collection[Selection], at: Seconds
+    ) -> Mapping[Selection, float | SourceError | None]:
+        """Evaluate each selection's activationQuery at `at`; never raises, never omits one.
+
+        `None` where the query has no answer that is a number: nobody knows what waits.
+        """
+
+
 class Cluster(Protocol):
     """Who knows the replica counts, the pods behind them, and what KEDA is told to do."""
 

@@ -12,6 +12,13 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from scaler.core.corridor import Corridor, corridor, round_up
+from scaler.core.gateway import (
+    Gateway,
+    demand_at_zero,
+    demand_of_waking,
+    first_answer,
+    gateway_notes,
+)
 from scaler.core.learned import Learned
 from scaler.core.need import Need
 from scaler.core.policy import Mode, Policy
@@ -35,6 +42,7 @@ class Decision:
     `desired` is a whole number of replicas; `None` means that nothing may be answered (gRPC
     UNAVAILABLE). `active` is `None` while neither activity nor idleness is proven. `notes` are
     further reasons that a person should know. `advised` is what `mode: act` would answer.
+    `demand` is what waits, or has waited a moment ago, at the gateway of a fleet at zero.
     `overload_for` and `calm_for` say how long, within the window in question, the newest samples
     have asked for more, or for fewer, replicas than `current`.
     """
@@ -52,6 +60,7 @@ class Decision:
     learned: Learned | None = None
     sample: Sample | None = None
     need: Need | None = None
+    demand: float | None = None
     overload_for: Seconds = 0.0
     calm_for: Seconds = 0.0
     silent_for: Seconds = 0.0
@@ -71,31 +80,41 @@ def decide(
     learned: Learned,
     now: Seconds,
     known_since: Seconds,
+    gateway: Gateway | None = None,
 ) -> Decision:
-    """Decide at the tick `now`.
+    """Decide at `now`, a tick or, for a fleet at zero, between two.
 
     `needs` are those of `samples` (see `need.needs`), ascending in time. `known_since` is when the
     workload was first asked for: silence is counted from there while nothing was ever heard.
+    Without a `gateway` the samples alone tell what waits at it.
     """
-    if scale is None:
-        return _unanswered(now, None, Reason.CURRENT_UNKNOWN)
     # A clock that was set back leaves samples in the future: nobody may know of them yet.
     last = bisect_right(samples, now, key=_at)
     samples, needs = samples[:last], needs[:last]
+    if scale is None:
+        demand = demand_at_zero(gateway, samples, now) if policy.mode is Mode.ACT else None
+        return _unanswered(now, None, Reason.CURRENT_UNKNOWN, demand=demand)
     if scale.current == 0:
-        return _at_zero(policy, samples, scale, learned, now)
+        return _at_zero(policy, samples, scale, learned, now, gateway)
     silent_for = _silent_for(samples, now, known_since)
     if not samples or silent_for > _FRESH_TICKS * TICK:
+        if (woken := demand_of_waking(gateway, samples, now)) is not None:
+            return _woken(policy, scale, learned, now, woken)
+        if gateway is not None and gateway.zero_at is not None:
+            # Where there was nobody, nobody could be heard.
+            silent_for = min(silent_for, max(0.0, now - gateway.zero_at))
         return _silent(policy, samples, scale, now, silent_for)
-    decided = _within_corridor(policy, samples, needs, scale, learned, now)
+    decided = _within_corridor(policy, samples, needs, scale, learned, now, gateway)
     if policy.mode is Mode.ADVISE:
-        return replace(decided, desired=_answerable(scale.current, scale))
+        # Inactive would be an act, too: KEDA would take the fleet to zero.
+        return replace(decided, desired=_answerable(scale.current, scale), active=True)
     return decided
 
 
 def with_notes(decision: Decision, previous: Decision | None) -> Decision:
     """Name a change of the count that this scaler did not ask for; the answer stays as it is."""
-    if previous is None or decision.current is None or previous.current is None:
+    # From and to zero it is KEDA that moves, as it should.
+    if previous is None or not decision.current or not previous.current:
         return decision
     moved = decision.current not in (previous.current, previous.desired)
     if moved and decision.desired == decision.current:
@@ -110,7 +129,11 @@ def _answerable(replicas: int, scale: Scale) -> int:
 
 
 def _unanswered(
-    now: Seconds, current: int | None, reason: Reason, silent_for: Seconds = 0.0
+    now: Seconds,
+    current: int | None,
+    reason: Reason,
+    silent_for: Seconds = 0.0,
+    demand: float | None = None,
 ) -> Decision:
     return Decision(
         at=now,
@@ -118,7 +141,9 @@ def _unanswered(
         desired=None,
         advised=None,
         reason=reason,
-        active=None,
+        # Whatever the count is: with somebody waiting it must not be zero.
+        active=True if demand else None,
+        demand=demand,
         silent_for=silent_for,
     )
 
@@ -155,25 +180,48 @@ def _silent(
 
 
 def _at_zero(
-    policy: Policy, samples: Sequence[Sample], scale: Scale, learned: Learned, now: Seconds
+    policy: Policy,
+    samples: Sequence[Sample],
+    scale: Scale,
+    learned: Learned,
+    now: Seconds,
+    gateway: Gateway | None,
 ) -> Decision:
     """At zero no engine shows demand; only the gateway can, and its silence proves nothing."""
     newest = samples[-1] if samples and now - samples[-1].at <= _FRESH_TICKS * TICK else None
-    demand = newest.activation if newest is not None else None
+    demand = demand_at_zero(gateway, samples, now)
     wanted, reason, active = 0, Reason.AT_ZERO, None if demand is None else demand > 0
-    if demand is not None and demand > 0:
-        places = (learned.saturation or demand) * (1 - policy.headroom)
-        first = 1.0 if learned.saturation is None else demand / places
-        wanted, reason = scale.within_bounds(round_up(first)), Reason.WOKEN
+    if demand:
+        wanted, reason = first_answer(policy, scale, learned, demand), Reason.WOKEN
+    elif demand is None and gateway is not None:
+        reason = Reason.GATEWAY_SILENT if gateway.asked else Reason.NO_WAY_TO_WAKE
+    acts = policy.mode is Mode.ACT
     return Decision(
         at=now,
         current=0,
-        desired=wanted if policy.mode is Mode.ACT else 0,
+        desired=wanted if acts else 0,
         advised=wanted,
         reason=reason,
-        active=active,
+        active=active if acts or not active else False,
         learned=learned,
         sample=newest,
+        demand=demand,
+    )
+
+
+def _woken(policy: Policy, scale: Scale, learned: Learned, now: Seconds, demand: float) -> Decision:
+    """Answer for the demand that woke the fleet: KEDA's own first step is to one replica only."""
+    held = _answerable(scale.current, scale)
+    first = max(held, first_answer(policy, scale, learned, demand))
+    return Decision(
+        at=now,
+        current=scale.current,
+        desired=first if policy.mode is Mode.ACT else held,
+        advised=first,
+        reason=Reason.WOKEN if first > held else Reason.LOADING,
+        active=True,
+        learned=learned,
+        demand=demand,
     )
 
 
@@ -184,6 +232,7 @@ def _within_corridor(
     scale: Scale,
     learned: Learned,
     now: Seconds,
+    gateway: Gateway | None,
 ) -> Decision:
     newest, need = samples[-1], needs[-1]
     in_span = scale_in_span(policy, learned)
@@ -204,8 +253,11 @@ def _within_corridor(
         desired=desired,
         advised=desired,
         reason=reason,
-        active=not _proven_idle(samples, lines, absent),
-        notes=_notes(lines, newest, need, absent, reason),
+        active=not _proven_idle(samples, lines, absent, gateway),
+        notes=(
+            *_notes(lines, newest, need, absent, reason),
+            *gateway_notes(newest, scale, gateway),
+        ),
         floor=floor,
         ceiling=ceiling,
         corridor=lines,
@@ -257,11 +309,22 @@ def _held_for(
     return held
 
 
-def _proven_idle(samples: Sequence[Sample], lines: Corridor, absent: int) -> bool:
+def _proven_idle(
+    samples: Sequence[Sample], lines: Corridor, absent: int, gateway: Gateway | None
+) -> bool:
+    """Say whether nothing was going on, at the engines or at the gateway, in the whole window."""
     if absent or lines.in_window.missing:
         return False
+    asked = gateway is not None and gateway.asked
     window = samples[len(samples) - lines.in_window.present :]
-    return all(s.idle and s.unseen == 0 and not s.activation for s in window)
+    return all(
+        # A request may fit between two samples: what it leaves is tokens.
+        s.idle
+        and s.unseen == 0
+        and not s.token_rate
+        and (s.activation == 0 if asked else not s.activation)
+        for s in window
+    )
 
 
 def _reason(

@@ -60,7 +60,8 @@ class Reading:
     series ended within the last minutes, a partial answer); `loading` those that the source knows
     of and has never heard.
     `rejection_rate` is what a gateway refused, per second (`rejectionQuery`); `activation` is the
-    demand that waits at a gateway (`activationQuery`); both `None` where no query is configured.
+    demand that waits at a gateway (`activationQuery`); both `None` where no query is configured,
+    or where it gave no number: `query_fault` then says why.
     """
 
     at: Seconds
@@ -72,3 +73,4 @@ class Reading:
     ttft: LatencyBuckets | None = None
     rejection_rate: float | None = None
     activation: float | None = None
+    query_fault: str | None = None

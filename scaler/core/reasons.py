@@ -39,6 +39,8 @@ class Reason(StrEnum):
     SHARED_SERIES = "shared-series"
     CURRENT_UNKNOWN = "current-unknown"
     AT_ZERO = "at-zero"
+    GATEWAY_SILENT = "gateway-silent"
+    NO_WAY_TO_WAKE = "no-way-to-wake"
     NOT_YET_SAMPLED = "not-yet-sampled"
     UNRESOLVED = "unresolved"
 
@@ -77,7 +79,7 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "Look who set the count: the autoscaler never leaves its bounds.",
     ),
     Reason.WOKEN: Explanation(
-        "The fleet is at zero and requests wait at the gateway.",
+        "The fleet was at zero, and requests wait at the gateway.",
         "Nothing: replicas are on their way.",
     ),
     Reason.STEADY: Explanation(
@@ -169,8 +171,16 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "Check that the scaler can read the count (--cluster) and that the names agree.",
     ),
     Reason.AT_ZERO: Explanation(
-        "The fleet is at zero; engines that do not run show no demand.",
-        "To wake it set activationQuery, or keep minReplicaCount at 1.",
+        "The fleet is at zero, and nothing is known to wait at a gateway.",
+        "Nothing: the first request wakes it, where activationQuery shows that it waits.",
+    ),
+    Reason.GATEWAY_SILENT: Explanation(
+        "The activationQuery has no answer: neither demand nor idleness is known.",
+        "Ask it of Prometheus: it must give a number, 0 where nothing waits.",
+    ),
+    Reason.NO_WAY_TO_WAKE: Explanation(
+        "The fleet may go to zero, and the trigger has no activationQuery to wake it by.",
+        "Set activationQuery to the demand at the gateway, or keep minReplicaCount at 1.",
     ),
     Reason.NOT_YET_SAMPLED: Explanation(
         "The workload was registered a moment ago and has no sample yet.",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 
 from scaler.core.decision import Decision, decide
+from scaler.core.gateway import Gateway
 from scaler.core.learned import Learned
 from scaler.core.need import Need, needs
 from scaler.core.policy import Policy, Signal
@@ -82,6 +83,7 @@ def decided(
     learned: Learned | None = None,
     now: Seconds = NOW,
     known_since: Seconds = 0.0,
+    gateway: Gateway | None = None,
 ) -> Decision:
     """Decide over the samples as the loop does, their needs computed at once."""
     policy, learned = policy or Policy(), learned or Learned()
@@ -93,6 +95,7 @@ def decided(
         learned=learned,
         now=now,
         known_since=known_since,
+        gateway=gateway,
     )
 
 

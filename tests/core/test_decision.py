@@ -158,9 +158,9 @@ def test_at_zero(
     assert found.reason is (Reason.WOKEN if desired else Reason.AT_ZERO)
 
 
-@pytest.mark.parametrize(("late", "desired"), [(2, 1), (3, 0)])
+@pytest.mark.parametrize(("late", "desired"), [(5, 1), (6, 0)])
 def test_old_demand_wakes_nobody(late: int, desired: int) -> None:
-    """Activation demand may be two ticks old."""
+    """Activation demand counts for a minute and a half."""
     found = decided(at_zero(3.0), scale=Scale(current=0), now=NOW + late * TICK)
     assert (found.desired, found.active) == (desired, True if desired else None)
 
@@ -174,7 +174,7 @@ def test_at_zero_advice_wakes_nobody() -> None:
     """In advise mode a fleet at zero stays there, and the advice is published."""
     policy = Policy(mode=Mode.ADVISE)
     found = decided(at_zero(3.0), policy, scale=Scale(current=0))
-    assert (found.desired, found.advised) == (0, 1)
+    assert (found.desired, found.advised, found.active) == (0, 1, False)
 
 
 def test_an_idle_fleet_answers_one() -> None:
@@ -395,6 +395,8 @@ def test_absent_replicas_do_not_lift_the_floor() -> None:
         pytest.param(steady(replace(IDLE, waiting=0.25), 40), 4, True, id="somebody-waits"),
         pytest.param(steady(replace(IDLE, activation=3.0), 40), 4, True, id="gateway-demand"),
         pytest.param(steady(replace(IDLE, activation=0.0), 40), 4, False, id="no-gateway-demand"),
+        pytest.param(steady(replace(IDLE, token_rate=0.1), 40), 4, True, id="tokens-between-looks"),
+        pytest.param(steady(replace(IDLE, token_rate=0.0), 40), 4, False, id="no-tokens"),
     ],
 )
 def test_only_proven_idleness_is_inactive(

@@ -235,7 +235,7 @@ def test_every_answer_is_a_whole_number_within_bounds(
     assert (decision.desired is None) == (decision.reason in UNAVAILABLE)
     if scale is None or decision.desired is None or decision.advised is None:
         assert decision.desired is None
-        assert decision.active is None
+        assert decision.active is not False
         return
     highest = MAX_REPLICAS if scale.max_replicas is None else scale.max_replicas
     for count in (decision.desired, decision.advised):

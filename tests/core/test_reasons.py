@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from scaler.core.decision import Decision, with_notes
+from scaler.core.gateway import Gateway
 from scaler.core.learned import Learned
 from scaler.core.policy import Policy, Signal
 from scaler.core.reasons import EXPLANATIONS, Reason
@@ -37,6 +38,8 @@ SLOW = replace(BUSY, ttft=ttft_in(6))
 TEN = replace(BUSY, serving=10)
 TENTH = Scale(current=10, tolerance_out=0.1, tolerance_in=0.1)
 NOBODY = replace(IDLE, serving=0)
+ZERO = Scale(current=0)
+TO_ZERO = Scale(current=4, min_replicas=0)
 
 
 def case(
@@ -47,9 +50,13 @@ def case(
     *,
     learned: Learned | None = None,
     known_since: float = 0.0,
+    gateway: Gateway | None = None,
 ) -> tuple[Reason, Decision]:
     """Return the expected reason of an answer, and the decision."""
-    return reason, decided(samples, policy, scale=scale, learned=learned, known_since=known_since)
+    decision = decided(
+        samples, policy, scale=scale, learned=learned, known_since=known_since, gateway=gateway
+    )
+    return reason, decision
 
 
 ANSWERS = [
@@ -80,7 +87,10 @@ ANSWERS = [
     case(Reason.SOURCE_SILENT, steady(BUSY, 60, NOW - 60)),
     case(Reason.SILENT_TOO_LONG, steady(BUSY, 60, NOW - 600)),
     case(Reason.CURRENT_UNKNOWN, steady(BUSY, 60), scale=None),
-    case(Reason.AT_ZERO, [], scale=Scale(current=0)),
+    case(Reason.AT_ZERO, [], scale=ZERO),
+    case(Reason.AT_ZERO, [], scale=ZERO, gateway=Gateway(asked=True, answers=((NOW, 0.0),))),
+    case(Reason.GATEWAY_SILENT, [], scale=ZERO, gateway=Gateway(asked=True)),
+    case(Reason.NO_WAY_TO_WAKE, [], scale=ZERO, gateway=Gateway(asked=False)),
     case(Reason.NOT_YET_SAMPLED, [], known_since=NOW),
 ]  # fmt: skip
 
@@ -94,6 +104,8 @@ NOTED = [
     case(Reason.NOTHING_SERVING, row_of(*[BUSY] * 59, NOBODY), scale=Scale(current=4, ready=4)),
     case(Reason.GAP, without(steady(FULL_CACHE, 60), 20), KV),
     case(Reason.WARMING_UP, steady(FULL_CACHE, 9), KV),
+    case(Reason.GATEWAY_SILENT, steady(BUSY, 60), scale=TO_ZERO, gateway=Gateway(asked=True)),
+    case(Reason.NO_WAY_TO_WAKE, steady(BUSY, 60), scale=TO_ZERO, gateway=Gateway(asked=False)),
 ]
 
 MOVED = with_notes(
