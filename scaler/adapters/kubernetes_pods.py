@@ -64,6 +64,7 @@ def _pod(found: PodObject) -> Pod:
     labels = meta.labels or {}
     ready = _condition(status, "Ready")
     is_ready = ready is not None and ready.status == "True"
+    turned_at = epoch(ready.last_transition_time) if ready is not None else None
     group = labels.get(GROUP_NAME)
     containers = list(_containers(status))
     return Pod(
@@ -72,7 +73,8 @@ def _pod(found: PodObject) -> Pod:
         leader=group is None or labels.get(_WORKER_INDEX, "0") == "0",
         created_at=epoch(meta.creation_timestamp) or 0.0,
         ready=is_ready,
-        ready_at=epoch(ready.last_transition_time) if ready is not None and is_ready else None,
+        ready_at=turned_at if is_ready else None,
+        unready_at=None if is_ready else turned_at,
         terminating=meta.deletion_timestamp is not None,
         revision=next((labels[key] for key in _REVISIONS if key in labels), None),
         restarts=sum(container.restart_count for container in containers),

@@ -19,6 +19,9 @@ from scaler.core.workload import Matcher, MatchOp
 SIGNAL = "__signal__"
 """A label that our queries add, to tell apart what one query brings back together."""
 
+STEM = "__stem__"
+"""Another one, by which histograms are summed: see `scaler.core.reading.stem_of`."""
+
 REMEMBERED = 300.0
 """For how long (seconds) a replica that fell silent still counts as known, hence as unseen."""
 
@@ -147,7 +150,11 @@ class _Writer:
             f"increase({series}{_RATE})" for series in self._each(Signal.TTFT_BUCKET)
         )
         once = f"max by ({self._shape.per_engine},le) ({growth})"
-        return f"sum by ({_listed(self._shape.identity)},le) ({once})"
+        # A histogram for each pod would make these answers the largest by far; pods of one owner
+        # share a stem, and that is enough to tell two owners apart.
+        whole = f'label_replace({once}, "{STEM}", "$1", "{self._shape.pod}", "(.*)")'
+        stem = f'label_replace({whole}, "{STEM}", "$1", "{self._shape.pod}", "(.*-)[^-]*")'
+        return f"sum by ({_listed(self._shape.identity)},{STEM},le) ({stem})"
 
     def _rate(self, counter: Signal) -> str:
         rates = " or ".join(f"rate({series}{_RATE})" for series in self._each(counter))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from scaler.adapters.prometheus_answer import Series
-from scaler.adapters.prometheus_queries import SIGNAL, Kind, Shape
+from scaler.adapters.prometheus_queries import SIGNAL, STEM, Kind, Shape
 from scaler.adapters.vllm import (
     COUNTERS,
     Engine,
@@ -22,7 +22,7 @@ from scaler.adapters.vllm import (
     merge_latencies,
     signal_of,
 )
-from scaler.core.reading import Reading, ReplicaReading
+from scaler.core.reading import Reading, ReplicaReading, add_latencies
 from scaler.core.units import RATE_WINDOW, Seconds
 
 Identity = tuple[str, ...]
@@ -39,7 +39,7 @@ class Seen:
     busy: set[str] = field(default_factory=set)
     silent: set[tuple[str, Engine]] = field(default_factory=set)
     unseen: set[str] = field(default_factory=set)
-    buckets: defaultdict[float, float] = field(default_factory=lambda: defaultdict(float))
+    buckets: dict[str, dict[float, float]] = field(default_factory=dict)
     scraped_at: Seconds | None = None
 
 
@@ -84,7 +84,7 @@ def _enter(
     elif kind is Kind.SCRAPED:
         seen.scraped_at = max(seen.scraped_at or value, value)
     elif is_amount(value):
-        seen.buckets[float(labels["le"])] += value
+        _add(seen.buckets, labels.get(STEM, ""), float(labels["le"]), value)
 
 
 def merged(parts: Collection[Seen]) -> Seen:
@@ -104,8 +104,9 @@ def merged(parts: Collection[Seen]) -> Seen:
         whole.busy |= part.busy
         whole.silent |= part.silent
         whole.unseen |= part.unseen
-        for edge, growth in part.buckets.items():
-            whole.buckets[edge] += growth
+        for stem, edges in part.buckets.items():
+            for edge, growth in edges.items():
+                _add(whole.buckets, stem, edge, growth)
         stamps = [stamp for stamp in (whole.scraped_at, part.scraped_at) if stamp is not None]
         whole.scraped_at = max(stamps, default=None)
     return whole
@@ -122,13 +123,18 @@ def fold(seen: Seen, *, at: Seconds, looked_at: Seconds, partial: bool) -> Readi
     pods = seen.gauges.keys() | silent.keys()
     folded = {pod: _replica(pod, seen, silent[pod]) for pod in pods}
     replicas = [replica for replica in folded.values() if replica is not None]
-    unseen = len((seen.unseen | pods) - {replica.name for replica in replicas})
+    unseen = frozenset((seen.unseen | pods) - {replica.name for replica in replicas})
+    merged_by_stem = ((stem, merge_latencies([edges])) for stem, edges in seen.buckets.items())
+    latencies = {stem: merged for stem, merged in merged_by_stem if merged is not None}
     return Reading(
         at=at,
         scraped_at=seen.scraped_at if seen.scraped_at is not None else looked_at,
         replicas=tuple(sorted(replicas, key=lambda replica: replica.name)),
-        unseen=max(unseen, len(replicas) + 1) if partial else unseen,
-        ttft=merge_latencies([seen.buckets] if seen.buckets else []),
+        unseen=max(len(unseen), len(replicas) + 1) if partial else len(unseen),
+        silent=unseen,
+        partial=partial,
+        ttft=add_latencies(latencies.values()),
+        latencies=latencies,
     )
 
 
@@ -145,6 +151,11 @@ def _rate(rates: Rates, counter: Signal) -> float | None:
     """Add up what a pod's engines count per second; None where one of them says what cannot be."""
     known = [rate for (_, signal, _), rate in rates.items() if signal is counter]
     return math.fsum(known) if known and all(map(is_amount, known)) else None
+
+
+def _add(buckets: dict[str, dict[float, float]], stem: str, edge: float, growth: float) -> None:
+    edges = buckets.setdefault(stem, {})
+    edges[edge] = edges.get(edge, 0.0) + growth
 
 
 def _keep_highest(into: dict[_Key, float], key: _Key, value: float) -> None:

@@ -31,7 +31,13 @@ from scaler.control.ports import (
     SourceError,
     SourceUnreachable,
 )
-from scaler.core.reading import Reading, ReplicaReading
+from scaler.core.reading import (
+    LatencyBuckets,
+    Reading,
+    ReplicaReading,
+    add_latencies,
+    stem_of,
+)
 from scaler.core.units import TICK, Seconds
 from scaler.core.workload import Selection
 
@@ -211,21 +217,26 @@ class ScrapeSource:
         if (pods or strangers) and not fresh and newest <= since:
             raise self._silence(pods.values(), strangers)
         answered = frozenset[str]().union(*(some.answered for some in strangers)) - pods.keys()
-        silent = frozenset[str]().union(*(some.silent for some in strangers)) - pods.keys()
+        unheard = frozenset[str]().union(*(some.silent for some in strangers)) - pods.keys()
         replicas = [
             replica
             for pod, parts in fresh.items()
             if _whole(pods[pod], since) and (replica := _replica(pod, parts)) is not None
         ]
         seen = [part for parts in fresh.values() for part in parts]
+        silent = answered | (pods.keys() - {replica.name for replica in replicas})
+        latencies = _latencies(fresh)
         return Reading(
             at=at,
             scraped_at=max((p.page.answered[-1] for p in seen), default=newest or at),
             scrapes=max((_rounds(part.page, at) for part in seen), default=1),
             replicas=tuple(replicas),
-            unseen=len(pods) - len(replicas) + len(answered),
-            loading=len(silent - answered),
-            ttft=merge_latencies(_latencies(seen)),
+            unseen=len(silent),
+            loading=len(unheard - answered),
+            silent=silent,
+            unheard=unheard - answered,
+            ttft=add_latencies(latencies.values()),
+            latencies=latencies,
         )
 
     def _silence(
@@ -269,10 +280,15 @@ def _replica(pod: str, parts: Sequence[Shown]) -> ReplicaReading | None:
     return None if load is None else fold_replica(pod, load, rates, busy_for)
 
 
-def _latencies(parts: Iterable[Shown]) -> Iterable[dict[float, float]]:
-    for part in parts:
-        if part.model is not None:
-            yield from part.model.latencies()
+def _latencies(pods: Mapping[str, Iterable[Shown]]) -> dict[str, LatencyBuckets]:
+    """Add up the histograms of the pods that share a stem, as far as there are any."""
+    found: defaultdict[str, list[dict[float, float]]] = defaultdict(list)
+    for pod, parts in pods.items():
+        for part in parts:
+            if part.model is not None:
+                found[stem_of(pod)] += part.model.latencies()
+    merged = ((stem, merge_latencies(growths)) for stem, growths in found.items())
+    return {stem: buckets for stem, buckets in merged if buckets is not None}
 
 
 def _rounds(page: Page, at: Seconds) -> int:

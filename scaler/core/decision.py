@@ -271,8 +271,16 @@ def _within_corridor(
 
 
 def _with_absent(lines: Corridor, newest: Sample, scale: Scale) -> tuple[Corridor, int]:
-    """Widen the corridor by the replicas that were asked for and have never been heard of."""
-    absent = max(0, scale.current - newest.reporting - newest.unseen)
+    """Widen the corridor by the replicas that were asked for and have never been heard of.
+
+    Those that are overdue no longer count as coming. One that fails takes a place that demand
+    needs, as a stalled one does, unless it is one too many, as in a rollout.
+    """
+    silent = max(0, scale.current - newest.reporting - newest.unseen)
+    failing = min(newest.failing, silent)
+    floor = lines.floor + min(failing, lines.floor)
+    lines = replace(lines, floor=floor, ceiling=max(lines.ceiling, floor))
+    absent = max(0, silent - newest.overdue)
     if not absent:
         return lines, 0
     if 2 * (absent + newest.unseen) > scale.current:
@@ -373,6 +381,7 @@ def _notes(
         Reason.STALLED if newest.stalled else None,
         Reason.LOADING if absent else None,
         Reason.UNSEEN if newest.unseen else None,
+        Reason.OVERDUE if newest.overdue else None,
         _blind(lines.floor_reason),
         _blind(lines.ceiling_reason),
     ]

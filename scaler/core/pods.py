@@ -31,7 +31,8 @@ class Pod:
     `replica` names what the scale target counts: the pod itself, or the group that it belongs to
     (a LeaderWorkerSet's group); of a group only the leader serves the API. `revision` is the
     pod template's (`pod-template-hash`, `controller-revision-hash`). `ready_at` is since when it
-    has been Ready, `created_at` its creation (epoch seconds); `restarts` counts all containers'.
+    has been Ready, `unready_at` since when it has not, as far as its node has said so, `created_at`
+    its creation (epoch seconds); `restarts` counts all containers'.
     `blocked` is what keeps it from running, in Kubernetes' word (`Unschedulable`,
     `ImagePullBackOff`, `CrashLoopBackOff`). `ports` are the containers' named ports.
     `deletion_cost` is the annotation `controller.kubernetes.io/pod-deletion-cost`, None where
@@ -43,6 +44,7 @@ class Pod:
     created_at: Seconds
     ready: bool = False
     ready_at: Seconds | None = None
+    unready_at: Seconds | None = None
     terminating: bool = False
     leader: bool = True
     revision: str | None = None

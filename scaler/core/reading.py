@@ -7,7 +7,9 @@ removed. `None` always means "not known", never zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from scaler.core.units import Seconds
 
@@ -58,7 +60,11 @@ class Reading:
     rests on since the tick before (at least 1 when anything reported).
     `unseen` counts replicas that reported before and do not now (a target that refuses, a pod whose
     series ended within the last minutes, a partial answer); `loading` those that the source knows
-    of and has never heard.
+    of and has never heard. `silent` and `unheard` are their names, as far as they are known, and
+    `partial` says that an unknown number may be missing.
+    `latencies` are the histograms that `ttft` is the sum of, by `stem_of` their pods' names.
+    Only pods tell `overdue`, the replicas that no longer count as coming, and `failing`, those of
+    them that take a place and fail in it.
     `rejection_rate` is what a gateway refused, per second (`rejectionQuery`); `activation` is the
     demand that waits at a gateway (`activationQuery`); both `None` where no query is configured,
     or where it gave no number: `query_fault` then says why.
@@ -70,7 +76,39 @@ class Reading:
     replicas: tuple[ReplicaReading, ...] = ()
     unseen: int = 0
     loading: int = 0
+    overdue: int = 0
+    failing: int = 0
+    silent: frozenset[str] = frozenset()
+    unheard: frozenset[str] = frozenset()
+    partial: bool = False
     ttft: LatencyBuckets | None = None
+    latencies: Mapping[str, LatencyBuckets] = field(default_factory=dict)
     rejection_rate: float | None = None
     activation: float | None = None
     query_fault: str | None = None
+
+
+def stem_of(pod: str) -> str:
+    """Return what a pod's name shares with its siblings': all up to the last dash, or all of it.
+
+    The pods of one ReplicaSet, StatefulSet or group share a stem, and nobody else's have it.
+    """
+    return pod[: pod.rfind("-") + 1] or pod
+
+
+def add_latencies(parts: Iterable[LatencyBuckets]) -> LatencyBuckets | None:
+    """Add histograms up at the edges that all of them have; None where there are none.
+
+    One without an observation knows nothing of edges that others lack.
+    """
+    known = list(parts)
+    grown = [part for part in known if part.counts[-1] > 0] or known
+    if not grown:
+        return None
+    if len(grown) == 1:
+        return grown[0]
+    common = frozenset(grown[0].edges).intersection(*(part.edges for part in grown[1:]))
+    edges = tuple(sorted(common))
+    tables = [dict(zip(part.edges, part.counts, strict=True)) for part in grown]
+    counts = tuple(math.fsum(table[edge] for table in tables) for edge in edges)
+    return LatencyBuckets(edges=edges, counts=counts)

@@ -29,6 +29,7 @@ class Reason(StrEnum):
     TOO_FEW_SCRAPES = "too-few-scrapes"
     UNSEEN = "unseen"
     LOADING = "loading"
+    OVERDUE = "overdue"
     NOTHING_SERVING = "nothing-serving"
     SKEWED = "skewed"
     PREFILL_BOUND = "prefill-bound"
@@ -133,6 +134,10 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.LOADING: Explanation(
         "Replicas that were asked for have not reported yet, so none is given up.",
         "Wait. If it lasts far beyond the usual start, look at the pods.",
+    ),
+    Reason.OVERDUE: Explanation(
+        "A replica has been loading for three times as long as usual: it no longer counts.",
+        "Look at its pod: no node with a free GPU, an image that cannot be pulled, a crash loop?",
     ),
     Reason.NOTHING_SERVING: Explanation(
         "Replicas report, but every one of them sleeps or is stalled.",

@@ -97,6 +97,7 @@ ANSWERS = [
 NOTED = [
     case(Reason.UNSEEN, steady(replace(BUSY, unseen=9), 60), scale=Scale(current=13)),
     case(Reason.LOADING, steady(EMPTIER, 60), KV, Scale(current=5)),
+    case(Reason.OVERDUE, steady(replace(BUSY, overdue=1), 60), scale=Scale(current=5)),
     case(Reason.SKEWED, steady(replace(QUEUEING, queued=1), 60)),
     case(Reason.PREFILL_BOUND, steady(SLOW, 60), learned=Learned(prefill_bound=True)),
     case(Reason.STALLED, steady(replace(BUSY, stalled=1), 60)),
