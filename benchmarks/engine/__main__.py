@@ -18,10 +18,10 @@ import click
 
 from benchmarks.engine import scenarios, tiny_model
 from benchmarks.engine.comparing import Comparison, compared, first_quarter
-from benchmarks.engine.fitting import fitted, outside
+from benchmarks.engine.fitting import TooLittle, fitted, outside
 from benchmarks.engine.installing import InstallFailed, install
 from benchmarks.engine.keeping import keep, kept
-from benchmarks.engine.modelled import Modelled, ModelRun
+from benchmarks.engine.modelled import Modelled, ModelRun, mirrored
 from benchmarks.engine.pages import difference
 from benchmarks.engine.real import Run, watched
 from benchmarks.engine.receiving import received, steps_at
@@ -39,7 +39,7 @@ NEEDED = """The engine model is compared with a real vLLM: say where one is.
                                                       (0.32, built for the CPU)
     make engine ENGINE=/path/to/venv ARGS=--install   makes that first: 3 GB, some minutes
 
-MODEL=/path names a model to serve instead of one that is made up on the spot. It takes about seven
+MODEL=/path names a model to serve instead of one that is made up on the spot. It takes about ten
 minutes and two cores, best on a quiet machine. ARGS="--runs FOLDER" keeps what the real engine
 showed, and compares what is kept already; ARGS=--write puts the figures into the documentation."""
 
@@ -112,11 +112,13 @@ def run_all(engine: Path, model: Path | None, folder: Path, *, reuse: bool) -> l
             keep(folder, scenario.name, run)
         runs[scenario.name] = run
         modelled, comparison = predicted(scenario, run)
+        _, mirror = predicted(scenario, mirrored(modelled, run))
         page = exposition([modelled.engine], model_name="tiny")
         chapters.append(
             Chapter(
                 scenario=scenario,
                 comparison=comparison,
+                mirror=mirror,
                 page=difference(run.page, page),
                 version=run.version,
             )
@@ -144,7 +146,7 @@ def main(
             raise click.ClickException(f"there is no {engine / 'bin' / 'vllm'}\n\n{NEEDED}")
         with tempfile.TemporaryDirectory(prefix="engine-") as scratch:
             chapters = run_all(engine, model, runs or Path(scratch), reuse=runs is not None)
-    except (EngineFailed, InstallFailed) as error:
+    except (EngineFailed, InstallFailed, TooLittle) as error:
         raise click.ClickException(str(error)) from error
     told = written(chapters)
     click.echo(told)

@@ -54,7 +54,7 @@ class Comparison:
     By step: tokens, first tokens, preemptions; and by how much the counter of preemptions grows
     wrongly between two looks, as it counts and had it counted at once. In time: steps, and the time
     to first token, its mean as the engine counts it and percentiles as the clients see it. `pace`
-    is the real engine's steps a second, in the first quarter and later: the machine's, mostly.
+    is how long the real engine's steps took while it ran something, in the first quarter and later.
     `reasons_differ` counts looks at which the gauge by reason said anything but the plain one.
     """
 
@@ -160,7 +160,13 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _pace(sights: Sequence[Sight]) -> float:
-    return (sights[-1].steps - sights[0].steps) / (sights[-1].at - sights[0].at)
+    busy = [
+        (after.at - before.at, after.steps - before.steps)
+        for before, after in pairwise(sights)
+        if before.running and after.running
+    ]
+    steps = sum(made for _, made in busy)
+    return sum(took for took, _ in busy) / steps if steps else math.nan
 
 
 def _wait(sights: Sequence[Sight]) -> float:

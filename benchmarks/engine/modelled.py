@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_right
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
+from benchmarks.engine.real import Run
 from benchmarks.engine.scenarios import Scenario
 from benchmarks.engine.sight import Served, Sight
 from scaler.simulation.engine import Engine
@@ -43,7 +45,7 @@ class Modelled:
         for number, arrival in enumerate(scenario.arrivals):
             heappush(self._due, (arrival.at, _NOBODY, number))
         for client in range(scenario.clients):
-            heappush(self._due, (0.0, client, 0))
+            heappush(self._due, (client * scenario.apart, client, 0))
         self._step = 0
 
     def run(self, until: float) -> ModelRun:
@@ -59,7 +61,7 @@ class Modelled:
                 sights.append(self._sight(at, after=sights[-1]))
         served = [
             Served(
-                client=None,
+                client=self._turns.get(request.number, (None, 0))[0],
                 sent=request.submitted,
                 first_token=request.first_token_at,
                 ended=request.ended_at,
@@ -83,7 +85,7 @@ class Modelled:
         self.engine.submit(request, at)
 
     def _again(self, request: Request) -> None:
-        told = self._turns.pop(request.number, None)
+        told = self._turns.get(request.number)
         if told is not None and request.ended_at is not None:
             client, turn = told
             heappush(self._due, (request.ended_at + self._pause, client, turn + 1))
@@ -112,3 +114,13 @@ class Modelled:
             preemptions=counters.preemptions,
             preempted=sum(request.preempted for request in self._requests),
         )
+
+
+def mirrored(model: ModelRun, real: Run) -> Run:
+    """Put the model in the real engine's place: looked at as rarely as that was."""
+    times = [sight.at for sight in model.sights]
+    looks = [
+        replace(model.sights[max(0, bisect_right(times, look.at) - 1)], at=look.at)
+        for look in real.sights
+    ]
+    return replace(real, sights=looks, served=model.served)

@@ -93,6 +93,7 @@ class Watched:
         return Run(sights=sights, served=list(self._served), page=page, version=version)
 
     async def _client(self, number: int) -> None:
+        await asyncio.sleep(number * self._scenario.apart)
         turn = 0
         while True:
             await self._ask(*self._scenario.lengths(number, turn), client=number)

@@ -17,10 +17,11 @@ END = "<!-- to here -->"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chapter:
-    """One scenario's results."""
+    """One scenario's results; `mirror` is the model compared with itself in the same way."""
 
     scenario: Scenario
     comparison: Comparison
+    mirror: Comparison
     page: Difference
     version: str
 
@@ -85,7 +86,8 @@ def _gauges(
     for chapter in chapters:
         for name, gauge in chapter.comparison.gauges.items():
             share = name == "cache usage"
-            figures = (gauge.real, model(gauge), error(gauge), gauge.spread)
+            mirror = error(chapter.mirror.gauges[name])
+            figures = (gauge.real, model(gauge), error(gauge), mirror, gauge.spread)
             rows.append(
                 [
                     f"`{chapter.scenario.name}`",
@@ -94,7 +96,11 @@ def _gauges(
                 ]
             )
     return table(
-        ["load", "gauge", "real, mean", "model, mean", "mean error", "a constant's error"], rows
+        [
+            *("load", "gauge", "real, mean", "model, mean", "mean error"),
+            *("the model against itself", "the best constant"),
+        ],
+        rows,
     )
 
 
@@ -124,13 +130,13 @@ def _counts(chapters: list[Chapter]) -> str:
 def _waits(chapters: list[Chapter]) -> str:
     return table(
         [
-            *("load", "real steps a second: first quarter, later", "steps: real, model"),
+            *("load", "a real step: first quarter, later", "steps: real, model"),
             *("TTFT mean, by the engine", "TTFT p50, by clients", "TTFT p95, by clients"),
         ],
         (
             [
                 f"`{chapter.scenario.name}`",
-                f"{told.pace[0]:.0f}, {told.pace[1]:.0f}",
+                f"{1e3 * told.pace[0]:.1f} ms, {1e3 * told.pace[1]:.1f} ms",
                 _whole(told.steps),
                 *(_seconds(pair) for pair in (told.ttft_mean, told.ttft_p50, told.ttft_p95)),
             ]

@@ -29,9 +29,9 @@ class Arrival:
 class Scenario:
     """Limits of the engine, and what is sent to it for `seconds`.
 
-    `clients` each send a request, wait for its end and send the next, of `lengths(client, turn)`;
-    `arrivals` come beside them. `blocks` are the KV blocks that the engine may use (None: as many
-    as it likes), `batched` its token budget a step.
+    `clients` each send a request, wait for its end and send the next, of `lengths(client, turn)`,
+    and begin `apart` seconds after one another; `arrivals` come beside them. `blocks` are the KV
+    blocks that the engine may use (None: as many as it likes), `batched` its token budget a step.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Scenario:
     blocks: int | None = None
     batched: int = 2048
     clients: int = 0
+    apart: float = 0.0
     lengths: Callable[[int, int], Lengths] = field(default=lambda _client, _turn: (100, 100))
     arrivals: tuple[Arrival, ...] = ()
 
@@ -87,14 +88,15 @@ CACHE = Scenario(
 BURST = Scenario(
     name="burst",
     says=(
-        "4 clients with 100–300 + 100–200 tokens on 16 slots and 80 blocks of 128; after 25 s come "
-        "16 prompts of 1,500 tokens at once, in steps of at most 512 tokens."
+        "4 clients, one more every 3 s, with 100–300 + 100–200 tokens on 16 slots and 80 blocks of "
+        "128; after 25 s 16 prompts of 1,500 tokens at once, in steps of at most 512 tokens."
     ),
     seconds=60.0,
     seqs=16,
     blocks=80,
     batched=512,
     clients=4,
+    apart=3.0,
     lengths=drawn((100, 300), (100, 200)),
     arrivals=tuple(Arrival(at=25.0, prompt=1500, output=100) for _ in range(16)),
 )

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -17,7 +17,7 @@ from benchmarks.engine.scenarios import MAX_MODEL_LEN, Scenario
 
 MODEL_NAME = "tiny"
 BLOCK_SIZE = 128
-PATIENCE = 180.0
+PATIENCE = 600.0
 
 QUIET = {
     # It asks no hub and tells nobody that it runs.
@@ -57,7 +57,8 @@ def serving(engine: Path, model: Path, scenario: Scenario, log: Path) -> Iterato
         yield address
     finally:
         # With open streams a polite end can hang: the whole group goes at once.
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
