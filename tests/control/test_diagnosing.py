@@ -43,7 +43,10 @@ def house_with(script: Script = busy, *pods: Pod, remembers: bool = True) -> Hou
     house = build(script, cluster, remembers=remembers)
     house.ask()
     at = house.clock.now()
-    placed = [replace(each, created_at=at - 7200, ready_at=at - 3600) for each in pods]
+    placed = [
+        replace(each, created_at=at - 7200, ready_at=at - 3600 if each.ready else None)
+        for each in pods
+    ]
     cluster.place("chat", *placed)
     return house
 
@@ -179,19 +182,16 @@ def _exits() -> st.SearchStrategy[Exit]:
 
 
 async def _decisions(
-    loads: Sequence[tuple[float, float, float]], exits: Sequence[Exit | None]
+    loads: Sequence[tuple[float, float, float]], pods: Sequence[Pod]
 ) -> tuple[list[Decision], bool]:
-    """Let a fleet live through these loads with pods that ended like this; was a kill found?"""
+    """Let a fleet live through these loads, its Ready pods reporting; was a kill found?"""
+    ready = sum(each.ready for each in pods)
 
     def script(_: Selection, at: float) -> Reading:
         running, waiting, cache = loads[int(at // (4 * TICK)) % len(loads)]
-        return fleet_reading(at, running=running, waiting=waiting, kv_cache=cache)
+        return fleet_reading(at, ready, running=running, waiting=waiting, kv_cache=cache)
 
-    killed = [
-        replace(each, last_exit=ending, restarts=0 if ending is None else 1)
-        for each, ending in zip(four(), exits, strict=True)
-    ]
-    house = house_with(script, *killed)
+    house = house_with(script, *pods)
     decisions, found = [], False
     for _ in range(12):
         await house.ticks(1)
@@ -201,12 +201,25 @@ async def _decisions(
 
 
 @settings(max_examples=25)
-@given(st.lists(_LOADS, min_size=1, max_size=4), st.lists(_exits(), min_size=4, max_size=4))
+@given(
+    loads=st.lists(_LOADS, min_size=1, max_size=4),
+    exits=st.lists(_exits(), min_size=4, max_size=4),
+    ready=st.sampled_from([4, 4, 3, 1, 0]),
+    blocked=st.sampled_from([None, "CrashLoopBackOff"]),
+)
 async def test_a_host_kill_by_itself_never_moves_the_fleet(
-    loads: list[tuple[float, float, float]], exits: list[Exit]
+    loads: list[tuple[float, float, float]], exits: list[Exit], ready: int, blocked: str | None
 ) -> None:
-    """Whatever the load, the answers with killed containers are those without; and it is found."""
-    told, found = await _decisions(loads, exits)
-    plain, quiet = await _decisions(loads, [None] * 4)
+    """Whatever the load, and whichever pods are back, the answers are those without the kills."""
+    unhurt = [
+        replace(each, ready=index < ready, blocked=None if index < ready else blocked)
+        for index, each in enumerate(four())
+    ]
+    killed = [
+        replace(each, last_exit=ending, restarts=1)
+        for each, ending in zip(unhurt, exits, strict=True)
+    ]
+    told, found = await _decisions(loads, killed)
+    plain, quiet = await _decisions(loads, unhurt)
     assert told == plain
     assert (found, quiet) == (True, False)
