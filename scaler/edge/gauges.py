@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from scaler.control.board import Posting
 from scaler.core.corridor import Window
+from scaler.core.decision import scale_in_span
 from scaler.core.reasons import Reason
 from scaler.core.sample import Sample
 from scaler.core.units import Seconds
@@ -87,6 +88,11 @@ def _age(posting: Posting, now: Seconds) -> float | None:
     return max(0.0, now - sample.scraped_at) if sample is not None else None
 
 
+def _in_span(posting: Posting, _: Seconds) -> float | None:
+    learned = posting.decision.learned
+    return scale_in_span(posting.policy, learned) if learned is not None else None
+
+
 def _learned(posting: Posting, name: str) -> float | None:
     learned = posting.decision.learned
     if learned is None:
@@ -154,6 +160,16 @@ WORKLOAD_GAUGES = (
         _sample(lambda s: s.stalled),
     ),
     WorkloadGauge("asleep_replicas", "Replicas that sleep.", _sample(lambda s: s.asleep)),
+    WorkloadGauge(
+        "loading_replicas",
+        "Replicas that were asked for and have not reported yet.",
+        _sample(lambda s: s.loading),
+    ),
+    WorkloadGauge(
+        "overdue_replicas",
+        "Replicas that have been loading for so long that they no longer count as coming.",
+        _sample(lambda s: s.overdue),
+    ),
     WorkloadGauge(
         "waiting_requests",
         "Requests that wait for capacity, over all serving replicas.",
@@ -254,6 +270,16 @@ WORKLOAD_GAUGES = (
         "calm_seconds",
         "How long the newest samples have needed fewer replicas than there are.",
         _always(lambda p: p.decision.calm_for if p.decision.corridor else None),
+    ),
+    WorkloadGauge(
+        "scale_out_window_seconds",
+        "How long overload must last: scaleOutWindow of the policy.",
+        _always(lambda p: p.policy.scale_out_window),
+    ),
+    WorkloadGauge(
+        "scale_in_window_seconds",
+        "How long calm must last: scaleInWindow, or twice the lead time where that is longer.",
+        _in_span,
     ),
     WorkloadGauge(
         "scale_out_coverage_ratio",
