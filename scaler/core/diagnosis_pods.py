@@ -19,6 +19,7 @@ from scaler.core.diagnosis_finding import (
 from scaler.core.learned import DEFAULT_LEAD_TIME
 from scaler.core.numbers import seconds
 from scaler.core.pods import Exit, Pod
+from scaler.core.states import PATIENCE
 from scaler.core.units import Seconds
 
 POD_KINDS = (
@@ -32,7 +33,6 @@ POD_KINDS = (
 _RECENT_EXIT: Seconds = 3600.0
 _LOOPING_WITHIN: Seconds = 600.0
 _LOOPING_RESTARTS = 3
-_LATE_LEAD_TIMES = 3.0
 _SCRAPED_BY: Seconds = 60.0
 _KILLED, _TERMINATED = 137, 143
 _OOM_KILLED, _BACK_OFF = "OOMKilled", "CrashLoopBackOff"
@@ -195,26 +195,30 @@ def _stuck(facts: Facts, pods: tuple[Pod, ...]) -> Verdict:
     late = [
         pod
         for pod in pods
-        if not (pod.ready or pod.terminating or is_heard(facts, pod))
-        and facts.now - pod.created_at > _LATE_LEAD_TIMES * usual
+        if not (pod.ready or pod.terminating) and facts.now - _unready(pod) > PATIENCE * usual
     ]
     if not late:
         return None
-    oldest = min(late, key=lambda pod: (pod.created_at, pod.name))
+    oldest = min(late, key=lambda pod: (_unready(pod), pod.name))
     others = [pod.name for pod in late if pod is not oldest]
     why = f" ({quoted(oldest.blocked)})" if oldest.blocked else ""
     nowhere = "; it has no address: not scheduled yet, perhaps for want of a GPU"
     return Found(
         severity=Severity.WARNING,
         evidence=(
-            f"{oldest.name} was created {span(facts.now - oldest.created_at)} ago and is not "
-            f"Ready{why}; usually that takes {seconds(usual)}"
+            f"{oldest.name} has not been Ready for {span(facts.now - _unready(oldest))}{why}; "
+            f"usually it takes {seconds(usual)}"
             f"{nowhere if oldest.ip is None and not oldest.blocked else ''}"
             f"{f'; likewise {named(others)}' if others else ''}."
         ),
         occurrence=",".join(sorted(pod.name for pod in late)),
         pods=tuple(pod.name for pod in late),
     )
+
+
+def _unready(pod: Pod) -> Seconds:
+    """Return since when a pod has not been Ready."""
+    return pod.created_at if pod.unready_at is None else pod.unready_at
 
 
 def _unscraped(facts: Facts, pods: tuple[Pod, ...]) -> Verdict:
