@@ -9,8 +9,8 @@ DEV := .venv/.dev
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check lint types rooms wire dependencies dockerfile protos bench engine \
-	lock prometheus .venv
+.PHONY: help demo serve test check lint types rooms wire dashboards-alike dependencies dockerfile \
+	protos dashboards bench engine lock prometheus .venv
 
 help: ## This list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ serve: $(RUNTIME) ## The scaler itself (ARGS="--source scrape --targets FILE")
 test: $(DEV) prometheus ## The tests (ARGS go to pytest)
 	@$(BIN)/python -m pytest $(ARGS)
 
-check: lint types rooms wire dependencies dockerfile ## Everything that can be said without running
+check: lint types rooms wire dashboards-alike dependencies dockerfile ## Everything that can be said without running
 
 lint: $(DEV)
 	$(BIN)/ruff check .
@@ -39,6 +39,9 @@ rooms: $(DEV)
 wire: $(DEV)
 	$(BIN)/python protos/generate.py --check
 
+dashboards-alike: $(DEV)
+	$(BIN)/python -m manifests.grafana.build --check
+
 dependencies: $(DEV)
 	$(BIN)/deptry .
 
@@ -47,6 +50,9 @@ dockerfile: $(DEV)
 
 protos: $(DEV) ## Generate scaler/wire anew
 	$(BIN)/python protos/generate.py
+
+dashboards: $(DEV) ## Write Grafana's dashboards in manifests/grafana anew
+	$(BIN)/python -m manifests.grafana.build
 
 bench: $(DEV) ## The benchmarks: slow, and best on a quiet machine
 	@$(BIN)/python -m benchmarks $(ARGS)

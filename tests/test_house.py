@@ -28,6 +28,7 @@ TARGETS = {
     "test": "-m pytest",
     "check": "lint-imports",
     "protos": "protos/generate.py",
+    "dashboards": "manifests.grafana.build",
     "bench": "-m benchmarks",
     "lock": "--generate-hashes",
 }
