@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from scaler.adapters.clock import WallClock
 from scaler.adapters.cluster_file import ClusterFileInvalid
 from scaler.adapters.clusters import cluster_of, deletion_costs_of, notices_of
 from scaler.adapters.kubernetes_errors import AccessInvalid
-from scaler.adapters.sources import source_of
+from scaler.adapters.sources import BuiltSource, source_of
 from scaler.adapters.targets import TargetsInvalid
 from scaler.adapters.watched_file import WatchedFile
 from scaler.config.faults import ConfigInvalid
@@ -29,7 +29,7 @@ from scaler.control.board import Board
 from scaler.control.deletion_costs import CostWriter
 from scaler.control.loop import Loop
 from scaler.control.notices import Notifier
-from scaler.control.ports import Clock, Cluster
+from scaler.control.ports import Clock, Cluster, Gateways
 from scaler.control.registry import Registry
 from scaler.control.writing import Scribe, all_faults, look_again_and_again
 from scaler.core.units import Seconds
@@ -40,7 +40,7 @@ from scaler.demo.run import fleet_for, run_demo
 from scaler.edge.errors import EdgeError
 from scaler.edge.grpc_server import GrpcServer
 from scaler.edge.http_server import HttpServer
-from scaler.edge.measured import MeasuredSource
+from scaler.edge.measured import MeasuredGateways, MeasuredSource
 from scaler.edge.measures import Measures
 from scaler.edge.tls import TlsFiles
 
@@ -91,6 +91,7 @@ class Application:
             sources=measured,
             cluster=cluster,
             clock=clock,
+            gateways=_gateways(self._sources, measures),
         )
         self.grpc = GrpcServer(
             registry=self.registry,
@@ -235,6 +236,12 @@ def set_up_logs(section: LogSection) -> None:
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=False,
     )
+
+
+def _gateways(sources: Mapping[str, BuiltSource], measures: Measures) -> dict[str, Gateways]:
+    """Return who is asked between the ticks what waits for the fleets at zero, by source."""
+    asked = {name: built.gateways for name, built in sources.items()}
+    return {name: MeasuredGateways(name, g, measures) for name, g in asked.items() if g is not None}
 
 
 def _scribes(board: Board, cluster: Cluster | None, section: KubernetesSection) -> list[Scribe]:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 import structlog
 
 from scaler.adapters.matching import Accepts, compiled_all
+from scaler.adapters.own_queries import OwnQueries
 from scaler.adapters.prometheus_answer import Answer
 from scaler.adapters.prometheus_api import PrometheusApi, QueryStats
 from scaler.adapters.prometheus_queries import ESSENTIAL, Kind, Shape, one_of, tick_queries
 from scaler.adapters.prometheus_settings import PrometheusSettings
 from scaler.adapters.prometheus_view import Identity, Seen, View, enter, fold, merged
-from scaler.config.promql import QueryInvalid, named_query, pin_to_namespace
-from scaler.control.ports import SelectionInvalid, SourceAnswerInvalid, SourceError
+from scaler.control.ports import SourceAnswerInvalid, SourceError
 from scaler.core.reading import Reading
 from scaler.core.units import Seconds
 from scaler.core.workload import Matcher, MatchOp, Selection
@@ -28,11 +26,6 @@ _Ask: TypeAlias = Callable[[Kind, str], Awaitable[Answer]]
 
 _POINTS_AT_ONCE = 1_000
 """Far below the 11,000 points that the API allows a series, so that an answer stays small."""
-
-_OWN_AT_ONCE = 2
-"""Queries of triggers' own that run at the same time: half of all, so that ticks go on."""
-_OWN_SHARE = 0.25
-"""How much of the source's timeout one of them may take."""
 
 _log = structlog.get_logger(__name__)
 
@@ -49,7 +42,7 @@ class PrometheusSource:
         """Open nothing yet."""
         self._settings = settings
         self._api = PrometheusApi(settings)
-        self._own_queries = asyncio.Semaphore(_OWN_AT_ONCE)
+        self.own_queries = OwnQueries(settings, self._api)
 
     @property
     def name(self) -> str:
@@ -62,7 +55,7 @@ class PrometheusSource:
 
     def use_queries(self, queries: Mapping[str, str]) -> None:
         """Take the operator's named queries over, after a reload."""
-        self._settings = replace(self._settings, queries=dict(queries))
+        self.own_queries.use_queries(queries)
 
     async def run(self) -> None:
         """Have nothing to do between the ticks; close the connections when cancelled."""
@@ -77,10 +70,15 @@ class PrometheusSource:
         """Say what Prometheus knows of each selection; see the port."""
         deadline = self._api.deadline()
         parts = list(self._parts(selections))
-        answers = await asyncio.gather(
-            *(self._read_part(shape, part, at, deadline) for shape, part in parts)
+        own, answers = await asyncio.gather(
+            self.own_queries.ask(selections, at),
+            asyncio.gather(*(self._read_part(shape, each, at, deadline) for shape, each in parts)),
         )
-        return {selection: found for answer in answers for selection, found in answer.items()}
+        return {
+            selection: own[selection].added_to(found) if isinstance(found, Reading) else found
+            for answer in answers
+            for selection, found in answer.items()
+        }
 
     async def recall(
         self, selection: Selection, start: Seconds, end: Seconds, step: Seconds
@@ -91,7 +89,8 @@ class PrometheusSource:
         for begin in range(first, last + 1, _POINTS_AT_ONCE):
             until = min(begin + _POINTS_AT_ONCE - 1, last)
             instants = [tick * step for tick in range(begin, until + 1)]
-            readings += await self._recall_part(selection, instants, step)
+            part = await self._recall_part(selection, instants, step)
+            readings += await self.own_queries.recall(selection, part, step)
         return readings
 
     # --- a tick ------------------------------------------------------------------------------
@@ -127,18 +126,14 @@ class PrometheusSource:
             )
         except SourceError as error:
             return dict.fromkeys(selections, error)
-        found = await asyncio.gather(
-            *(self._told(shape, each, views[looked_at], at, deadline) for each in selections)
-        )
-        return dict(zip(selections, found, strict=True))
+        return {each: self._told(shape, each, views[looked_at], at) for each in selections}
 
-    async def _told(
-        self, shape: Shape, selection: Selection, view: View, at: Seconds, deadline: Seconds
+    def _told(
+        self, shape: Shape, selection: Selection, view: View, at: Seconds
     ) -> Reading | SourceError:
-        """Say what a view and a selection's own queries tell of it; never raises."""
+        """Say what a view tells of a selection; never raises."""
         try:
-            reading = self._reading(shape, selection, view, at)
-            return await self._with_queries(selection, reading, deadline)
+            return self._reading(shape, selection, view, at)
         except SourceError as error:
             return error
         except Exception as error:  # noqa: BLE001 - what is odd in one concerns no other
@@ -235,44 +230,6 @@ class PrometheusSource:
             self._reading(shape, selection, view, at)
             for at, view in zip(instants, views.values(), strict=True)
         ]
-
-    # --- what a gateway knows ----------------------------------------------------------------
-
-    async def _with_queries(
-        self, selection: Selection, reading: Reading, deadline: Seconds
-    ) -> Reading:
-        """Add what the selection's own queries say; one that fails is not known."""
-        activation = await self._ask(selection, selection.activation_query, reading.at, deadline)
-        rejection = await self._ask(selection, selection.rejection_query, reading.at, deadline)
-        return replace(reading, activation=activation, rejection_rate=rejection)
-
-    async def _ask(
-        self, selection: Selection, query: str | None, at: Seconds, deadline: Seconds
-    ) -> float | None:
-        if query is None:
-            return None
-        looked_at = round(at - self._settings.settle, 3)
-        promql = self._promql(selection, query)
-        async with self._own_queries:
-            # Whoever writes a query into a trigger must not use up the time of the others.
-            own = min(deadline, time.monotonic() + self._settings.timeout * _OWN_SHARE)
-            answer = await self._api.query("query", promql, looked_at, own)
-        values = [value for series in answer.series for _, value in series.points[-1:]]
-        total = sum(values) if values else math.nan  # of infinities, too: they give NaN or one
-        return total if math.isfinite(total) and total >= 0 and not answer.partial else None
-
-    def _promql(self, selection: Selection, query: str) -> str:
-        name = named_query(query)
-        if name is not None:
-            found = self._settings.queries.get(name)
-            if found is None:
-                raise SelectionInvalid(f'source "{self.name}" has no query "{name}"')
-            return found
-        try:
-            label = self._settings.labels.namespace
-            return pin_to_namespace(query, selection.namespace, label=label)
-        except QueryInvalid as error:
-            raise SelectionInvalid(f"{selection.namespace}: {error}") from error
 
 
 def _equal(label: str, value: str) -> Matcher:

@@ -8,29 +8,36 @@ from dataclasses import dataclass
 from scaler.adapters.scrape import ScrapeSource
 from scaler.adapters.scrape_client import ScrapeSettings
 from scaler.config.sections import PrometheusSource as PrometheusSection
+from scaler.config.sections import QueriesSection, Section
 from scaler.config.sections import ScrapeSource as ScrapeSection
-from scaler.config.sections import Section
-from scaler.control.ports import Clock, Source
+from scaler.control.ports import Clock, Gateways, Source
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltSource:
-    """A source, and how it takes over what a reload may change of it at once."""
+    """A source, how it takes over what a reload may change at once, and whom it asks at zero."""
 
     source: Source
     adopt: Callable[[Section], None]
+    gateways: Gateways | None = None
 
 
 def source_of(name: str, section: ScrapeSection | PrometheusSection, clock: Clock) -> BuiltSource:
     """Build a source. Raises TargetsInvalid and what its settings refuse."""
-    if isinstance(section, ScrapeSection):
-        settings = ScrapeSettings(name=name, **section.model_dump(exclude={"type"}))
-        return BuiltSource(ScrapeSource(settings, clock), lambda _: None)
-    return _prometheus(name, section)
+    if isinstance(section, PrometheusSection):
+        return _prometheus(name, section)
+    values = section.model_dump(exclude={"type", "prometheus"})
+    pages = ScrapeSource(ScrapeSettings(name=name, **values), clock)
+    if section.prometheus is None:
+        return BuiltSource(pages, lambda _: None)
+    return _queried(name, pages, section.prometheus)
+
+
+# A scaler that only scrapes need not spend a tenth of a second and 20 MB on the client, so both of
+# these import it when they are called.
 
 
 def _prometheus(name: str, section: PrometheusSection) -> BuiltSource:
-    # A scaler that only scrapes need not spend a tenth of a second and 20 MB on this client.
     from scaler.adapters.prometheus import PrometheusSource  # noqa: PLC0415
     from scaler.adapters.prometheus_settings import (  # noqa: PLC0415
         PrometheusSettings,
@@ -45,4 +52,26 @@ def _prometheus(name: str, section: PrometheusSection) -> BuiltSource:
         if isinstance(changed, PrometheusSection):
             source.use_queries(changed.queries)
 
-    return BuiltSource(source, adopt)
+    return BuiltSource(source, adopt, source.own_queries)
+
+
+def _queried(name: str, pages: Source, section: QueriesSection) -> BuiltSource:
+    from scaler.adapters.own_queries import OwnQueries  # noqa: PLC0415
+    from scaler.adapters.prometheus_api import PrometheusApi  # noqa: PLC0415
+    from scaler.adapters.prometheus_settings import (  # noqa: PLC0415
+        PrometheusSettings,
+        SeriesLabels,
+    )
+    from scaler.adapters.queried_source import QueriedSource  # noqa: PLC0415
+
+    values = section.model_dump(exclude={"labels"})
+    labels = SeriesLabels(namespace=section.labels.namespace)
+    settings = PrometheusSettings(name=name, labels=labels, **values)
+    api = PrometheusApi(settings)
+    queries = OwnQueries(settings, api)
+
+    def adopt(changed: Section) -> None:
+        if isinstance(changed, ScrapeSection):
+            queries.use_queries(changed.queries)
+
+    return BuiltSource(QueriedSource(pages, api, queries), adopt, queries)

@@ -8,7 +8,6 @@ from scaler.config.entries import pair_faults
 from scaler.config.faults import Fault, TriggerUnresolved, did_you_mean
 from scaler.config.keys import BY_FIELD
 from scaler.config.promql import named_query
-from scaler.config.sections import PrometheusSource
 from scaler.config.server import AnySource, ServerConfig
 from scaler.config.settings import TriggerSettings
 from scaler.config.trigger import Resolved, Trigger
@@ -99,9 +98,9 @@ def _query_faults(settings: TriggerSettings, name: str, source: AnySource) -> li
             continue
         key = BY_FIELD[field].name
         query = named_query(text)
-        if not isinstance(source, PrometheusSource):
+        if not source.answers_queries:
             problem = f"cannot be asked: the source {name} reads engines and answers no queries"
-            cure = "use a source of type prometheus"
+            cure = f"give sources.{name} a prometheus to ask, or use a source of type prometheus"
             faults.append(Fault(key=key, problem=problem, cure=cure))
         elif query is not None and query not in source.queries:
             problem = f"is no query of the source {name}"

@@ -156,21 +156,6 @@ class _Client(Section):
         return self
 
 
-class ScrapeSource(_Client):
-    """Reads the engines' own pages. `targets` is a file in Prometheus' file_sd format."""
-
-    type: Literal["scrape"]
-    targets: Path
-    interval: Span = 5.0
-    timeout: Span = 3.0
-    largest_answer: int = Field(default=16 * 2**20, ge=64 * 2**10, le=2**30)
-
-    @property
-    def queries(self) -> Mapping[str, str]:
-        """Return none: an engine's page answers no queries."""
-        return {}
-
-
 class LabelsSection(Section):
     """Which labels of the engines' series hold what."""
 
@@ -180,21 +165,23 @@ class LabelsSection(Section):
     engine: tuple[Label, ...] = ("engine", "ReplicaId", "WorkerId")
 
 
-class PrometheusSource(_Client):
-    """Asks a Prometheus-compatible API. `queries` are those that triggers ask for by `name:…`."""
+class NamespaceSection(Section):
+    """Which label of a gateway's series holds its namespace: what triggers' queries are held to."""
 
-    type: Literal["prometheus"]
+    namespace: Label = "namespace"
+
+
+class _Api(_Client):
+    """A Prometheus-compatible API. `queries` are those that triggers ask for by `name:…`."""
+
     url: str
-    labels: LabelsSection = LabelsSection()
     parameters: Mapping[str, Text] = Field(default_factory=dict)
     queries: Mapping[str, Annotated[str, Field(min_length=1, max_length=16384)]] = Field(
         default_factory=dict
     )
     timeout: Span = 8.0
-    staleness: Span = 45.0
     settle: Span = 5.0
     largest_answer: int = Field(default=64 * 2**20, ge=64 * 2**10, le=2**30)
-    namespaces_per_query: int = Field(default=50, ge=1, le=1000)
 
     @field_validator("url")
     @classmethod
@@ -220,6 +207,61 @@ class PrometheusSource(_Client):
             if _SECRET_NAME.search(name):
                 raise ValueError(f"{name[:40]} holds a secret (name its file: bearerTokenFile)")
         return parameters
+
+
+class QueriesSection(_Api):
+    """The Prometheus that is asked triggers' own queries where the engines are scraped."""
+
+    labels: NamespaceSection = NamespaceSection()
+
+
+class ScrapeSource(_Client):
+    """Reads the engines' own pages. `targets` is a file in Prometheus' file_sd format.
+
+    Pages answer no queries: `prometheus` is who is asked those of triggers.
+    """
+
+    type: Literal["scrape"]
+    targets: Path
+    interval: Span = 5.0
+    timeout: Span = 3.0
+    largest_answer: int = Field(default=16 * 2**20, ge=64 * 2**10, le=2**30)
+    prometheus: QueriesSection | None = None
+
+    @property
+    def queries(self) -> Mapping[str, str]:
+        """Return the queries that triggers may ask for by name."""
+        return self.prometheus.queries if self.prometheus is not None else {}
+
+    @property
+    def answers_queries(self) -> bool:
+        """Say whether there is anybody to ask a trigger's own queries."""
+        return self.prometheus is not None
+
+    def with_queries(self, queries: Mapping[str, str]) -> ScrapeSource:
+        """Return the source with other named queries."""
+        if self.prometheus is None:
+            return self
+        changed = self.prometheus.model_copy(update={"queries": queries})
+        return self.model_copy(update={"prometheus": changed})
+
+
+class PrometheusSource(_Api):
+    """Asks a Prometheus-compatible API for the engines' series."""
+
+    type: Literal["prometheus"]
+    labels: LabelsSection = LabelsSection()
+    staleness: Span = 45.0
+    namespaces_per_query: int = Field(default=50, ge=1, le=1000)
+
+    @property
+    def answers_queries(self) -> bool:
+        """Say that a trigger's own queries can be asked."""
+        return True
+
+    def with_queries(self, queries: Mapping[str, str]) -> PrometheusSource:
+        """Return the source with other named queries."""
+        return self.model_copy(update={"queries": queries})
 
 
 SourceSection: TypeAlias = Annotated[ScrapeSource | PrometheusSource, Field(discriminator="type")]

@@ -143,7 +143,8 @@ def _source_faults(sources: Mapping[str, AnySource]) -> list[Fault]:
         except Unreadable as error:
             faults.append(Fault(key="sources", value=name, problem=error.problem, cure=error.cure))
         for query, text in source.queries.items():
-            faults += _query_faults(f"sources.{name}.queries.{query}", query, text)
+            inside = "prometheus." if isinstance(source, ScrapeSource) else ""
+            faults += _query_faults(f"sources.{name}.{inside}queries.{query}", query, text)
     return faults
 
 
@@ -260,6 +261,5 @@ def adopt(running: ServerConfig, loaded: ServerConfig) -> ServerConfig:
 
 def _adopted(running: AnySource, loaded: AnySource) -> AnySource:
     """Return the running source with the other's named queries, where both have such."""
-    if isinstance(running, PrometheusSource) and isinstance(loaded, PrometheusSource):
-        return running.model_copy(update={"queries": loaded.queries})
-    return running
+    same = type(running) is type(loaded) and running.answers_queries and loaded.answers_queries
+    return running.with_queries(loaded.queries) if same else running

@@ -36,6 +36,11 @@ class Posting:
     diagnosis: Diagnosis | None = None
     replicas: tuple[ReplicaReading, ...] = ()
 
+    @property
+    def complaint(self) -> str | None:
+        """Return what source and own queries last failed with; None while both are well."""
+        return "; ".join(each for each in (self.trouble, self.query_fault) if each) or None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:

@@ -109,7 +109,7 @@ def _refuse(posting: Posting) -> NoReturn:
     reason = posting.decision.reason
     raise Refusal(
         grpc.StatusCode.UNAVAILABLE,
-        sentence(posting, reason, trouble=posting.trouble, fault=posting.fault),
+        sentence(posting, reason, trouble=posting.complaint, fault=posting.fault),
     )
 
 

@@ -99,7 +99,7 @@ def _explained(registry: Registry, snapshot: Snapshot, key: WorkloadKey) -> Expl
             posting.key,
             posting.policy,
             posting.decision,
-            trouble=posting.trouble,
+            trouble=posting.complaint,
             fault=posting.fault,
         )
     entry = registry.get(key)
@@ -143,6 +143,6 @@ def _summary(registry: Registry, snapshot: Snapshot, key: WorkloadKey) -> Summar
         ceiling=decision.ceiling if proven else None,
         active=decision.active,
         reason=decision.reason,
-        trouble=posting.trouble if posting is not None else None,
+        trouble=posting.complaint if posting is not None else None,
         fault=registered.fault if registered is not None else None,
     )

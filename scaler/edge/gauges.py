@@ -68,6 +68,14 @@ def _in_window(posting: Posting) -> Window | None:
     return lines.in_window if lines is not None else None
 
 
+def _activation(posting: Posting) -> float | None:
+    """Return what waits at the gateway; of a fleet at zero, what its answer rests on."""
+    demand, sample = posting.decision.demand, posting.decision.sample
+    if demand is not None or sample is None:
+        return demand
+    return sample.activation
+
+
 def _needed(posting: Posting, end: str) -> float | None:
     need = posting.decision.need
     if need is None:
@@ -244,7 +252,7 @@ WORKLOAD_GAUGES = (
     WorkloadGauge(
         "activation_demand",
         "Demand that waits at the gateway (activationQuery).",
-        _sample(lambda s: s.activation),
+        _always(_activation),
     ),
     WorkloadGauge(
         "saturation_requests",
@@ -301,6 +309,11 @@ WORKLOAD_GAUGES = (
         "source_trouble",
         "1 while the source cannot say anything of the workload, 0 otherwise.",
         _always(lambda p: p.trouble is not None),
+    ),
+    WorkloadGauge(
+        "query_trouble",
+        "1 while the trigger's own queries (activationQuery, rejectionQuery) fail, 0 otherwise.",
+        _always(lambda p: p.query_fault is not None),
     ),
     WorkloadGauge(
         "configuration_fault",

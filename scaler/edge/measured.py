@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
-from scaler.control.ports import Source, SourceError
+from scaler.control.ports import Gateways, Source, SourceError
 from scaler.core.reading import Reading
 from scaler.core.units import Seconds
 from scaler.core.workload import Selection
@@ -38,8 +38,7 @@ class MeasuredSource:
         """Read, and count each kind of error among the answers as one outcome of the read."""
         with self._timed("read") as outcome:
             readings = await self._source.read(selections, at)
-            kinds = {r.kind for r in readings.values() if isinstance(r, SourceError)}
-            outcome.append(min(kinds) if len(kinds) == 1 else "mixed" if kinds else OK)
+            outcome.append(_outcome(readings.values()))
             return readings
 
     async def recall(
@@ -51,20 +50,48 @@ class MeasuredSource:
             outcome.append(OK)
             return readings
 
-    @contextmanager
-    def _timed(self, operation: str) -> Iterator[list[str]]:
-        """Time a block, which appends how it ended; what raises tells by its kind."""
-        outcome: list[str] = []
-        started = time.perf_counter()
-        try:
-            yield outcome
-        except SourceError as error:
-            outcome.append(error.kind)
-            raise
-        except Exception:
-            outcome.append(FAILED)
-            raise
-        finally:
-            taken = time.perf_counter() - started
-            ended = outcome[0] if outcome else CUT_OFF
-            self._measures.queries.labels(self.name, operation, ended).observe(taken)
+    def _timed(self, operation: str) -> AbstractContextManager[list[str]]:
+        return _timed(self._measures, self.name, operation)
+
+
+class MeasuredGateways:
+    """Passes the rounds for fleets at zero on; notes how long they took and how they ended."""
+
+    def __init__(self, name: str, gateways: Gateways, measures: Measures) -> None:
+        """Measure `gateways` under the name of their source."""
+        self._name = name
+        self._gateways = gateways
+        self._measures = measures
+
+    async def demands(
+        self, selections: Collection[Selection], at: Seconds
+    ) -> Mapping[Selection, float | SourceError | None]:
+        """Ask, and count each kind of error among the answers as one outcome of the round."""
+        with _timed(self._measures, self._name, "activation") as outcome:
+            demands = await self._gateways.demands(selections, at)
+            outcome.append(_outcome(demands.values()))
+            return demands
+
+
+def _outcome(answers: Iterable[object]) -> str:
+    kinds = {answer.kind for answer in answers if isinstance(answer, SourceError)}
+    return min(kinds) if len(kinds) == 1 else "mixed" if kinds else OK
+
+
+@contextmanager
+def _timed(measures: Measures, name: str, operation: str) -> Iterator[list[str]]:
+    """Time a block, which appends how it ended; what raises tells by its kind."""
+    outcome: list[str] = []
+    started = time.perf_counter()
+    try:
+        yield outcome
+    except SourceError as error:
+        outcome.append(error.kind)
+        raise
+    except Exception:
+        outcome.append(FAILED)
+        raise
+    finally:
+        taken = time.perf_counter() - started
+        ended = outcome[0] if outcome else CUT_OFF
+        measures.queries.labels(name, operation, ended).observe(taken)

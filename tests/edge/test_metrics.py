@@ -120,7 +120,8 @@ def test_a_silent_source_leaves_only_the_count() -> None:
     world.post(silent, trouble="refused")
     found = workload(world, scraped(world))
     policy = {name for name in found if name.endswith(("_high", "_low", "_seconds", "_ratio"))}
-    told = {"current_replicas", "advised_replicas", "source_trouble", "configuration_fault"}
+    told = {"current_replicas", "advised_replicas", "source_trouble", "query_trouble"}
+    told.add("configuration_fault")
     assert found.keys() - policy == told
     assert found["source_trouble"] == 1
     assert not {"sample_age_seconds", "calm_seconds", "overload_seconds"} & found.keys()

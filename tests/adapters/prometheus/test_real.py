@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from scaler.adapters.prometheus import PrometheusSource
 from scaler.adapters.prometheus_settings import PrometheusSettings, SeriesLabels
-from scaler.control.ports import SelectionInvalid, SourceAnswerInvalid
+from scaler.control.ports import SelectionInvalid, SourceAnswerInvalid, SourceError
 from scaler.core.quantile import percentile
 from scaler.core.reading import Reading, ReplicaReading
 from scaler.core.sample import take_sample
@@ -272,14 +273,94 @@ async def test_activation_is_held_to_the_namespace(
     assert found.activation is None or math.isfinite(found.activation)
 
 
-async def test_a_query_of_another_namespace_is_refused(url: str) -> None:
-    """Naming another namespace is an error of that selection alone."""
-    bad = Selection(
-        source="prometheus",
-        namespace="prod",
-        model_name="llama",
-        activation_query='gateway_queue{namespace="other"}',
+@pytest.mark.parametrize(
+    "query",
+    [
+        'gateway_queue{namespace="other"}',
+        'gateway_queue{namespace=~".+"}',
+        'gateway_queue or {__name__=~"gateway.*",namespace!="prod"}',
+        "gateway_queue) or (gateway_queue",
+        'label_replace(sum(gateway_queue{namespace="other"}), "__query__", "0", "", "")',
+        "info(gateway_queue)",
+    ],
+)
+async def test_a_query_of_another_namespace_is_refused(url: str, query: str) -> None:
+    """What reaches beyond its namespace has no answer; the engines' signals stay, and so do all."""
+    asked = source(url, queries={"all-queues": "sum(gateway_queue)"})
+    bad = replace(chosen(), activation_query=query)
+    good = replace(chosen(), activation_query='gateway_queue{gateway="g"}')
+    found = await asked.read([bad, good, chosen()], NOW)
+    assert told(found[bad]).activation is None
+    assert told(found[bad]).query_fault is not None
+    assert told(found[good]).activation == 7.0
+    assert told(found[bad]).replicas == told(found[chosen()]).replicas != ()
+    demands = await asked.own_queries.demands([bad, good], NOW)
+    assert isinstance(demands[bad], SelectionInvalid)
+    assert demands[good] == 7.0
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        'label_replace(gateway_queue, "__query__", "1", "", "")',
+        'label_replace(gateway_queue, "namespace", "other", "", "")',
+        'gateway_queue # ), "__query__", "1", "", "") or sum(gateway_queue',
+        "gateway_queue or gateway_queue",
+    ],
+)
+async def test_a_query_takes_no_other_s_place_in_a_batch(url: str, query: str) -> None:
+    """Whatever labels it makes and wherever it tries to end, it answers for itself."""
+    many = [replace(chosen(), activation_query=f"gateway_queue * {n}") for n in range(1, 45)]
+    odd = replace(chosen(), activation_query=query)
+    demands = await source(url).own_queries.demands([odd, *many], NOW)
+    assert demands[odd] == 7.0
+    assert [demands[each] for each in many] == [7.0 * n for n in range(1, 45)]
+
+
+async def test_a_query_that_fails_when_it_runs_spoils_no_batch(url: str) -> None:
+    """Prometheus refuses a whole request for one part: the others are asked anew, at once."""
+    clashing = "gateway_queue + on () group_left () (gateway_queue or vllm:num_requests_running)"
+    bad = replace(chosen(), activation_query=clashing)
+    many = [replace(chosen(), activation_query=f"gateway_queue * {n}") for n in range(1, 31)]
+    asked = source(url).own_queries
+    for _ in range(2):
+        demands = dict(await asked.demands([bad, *many], NOW))
+        assert isinstance(demands.pop(bad), SelectionInvalid)
+        assert [demands[each] for each in many] == [7.0 * n for n in range(1, 31)]
+
+
+async def test_thousands_of_fleets_are_asked_in_few_requests(url: str) -> None:
+    """A round over a thousand different queries is fifty requests."""
+    asked = source(url)
+    fleets = [
+        replace(chosen(), namespace=f"n{n}", activation_query="sum(gateway_queue) or vector(0)")
+        for n in range(1000)
+    ]
+    demands = await asked.own_queries.demands(fleets, NOW)
+    assert set(demands.values()) == {0.0}
+    assert asked.stats()["query"].asked == 50
+
+
+async def test_a_scalar_query_is_asked_by_itself(url: str) -> None:
+    """What is one number and no vector cannot be joined, and is answered all the same."""
+    scalar = replace(chosen(), activation_query="scalar(sum(gateway_queue)) + 1")
+    other = replace(chosen(), activation_query="gateway_queue")
+    demands = await source(url).own_queries.demands([scalar, other], NOW)
+    assert (demands[scalar], demands[other]) == (8.0, 7.0)
+
+
+async def test_what_gateways_said_is_read_back_too(url: str) -> None:
+    """A restarted scaler knows what waited, at each tick as it was read at that tick."""
+    asked = source(url, queries={"all-queues": "sum(gateway_queue)"})
+    selection = replace(
+        chosen(), activation_query="gateway_queue", rejection_query="name:all-queues"
     )
-    found = await source(url).read([bad, chosen()], NOW)
-    assert isinstance(found[bad], SelectionInvalid)
-    assert isinstance(found[chosen()], Reading)
+    back = await asked.recall(selection, NOW - 10 * TICK, NOW, TICK)
+    assert [(each.activation, each.rejection_rate) for each in back] == [(7.0, 97.0)] * 11
+    assert told((await asked.read([selection], NOW))[selection]) == back[-1]
+
+
+def told(found: Reading | SourceError) -> Reading:
+    """Return a reading, which it must be."""
+    assert isinstance(found, Reading)
+    return found
