@@ -119,14 +119,14 @@ KEYS: tuple[MetadataKey, ...] = (
     MetadataKey(
         name="scaleOutWindow",
         field="scale_out_window",
-        default="60s",
+        default="45s",
         meaning="How long demand must last before replicas are added; 15s to 24h.",
         read=_window,
     ),
     MetadataKey(
         name="scaleInWindow",
         field="scale_in_window",
-        default="10m",
+        default="5m",
         meaning="How long calm must last before replicas are removed; 15s to 24h, and in effect "
         "never less than twice the lead time.",
         read=_window,
@@ -134,8 +134,9 @@ KEYS: tuple[MetadataKey, ...] = (
     MetadataKey(
         name="drainTime",
         field="drain_time",
-        default="5m",
-        meaning="Time within which a backlog should be gone; 1s to 24h.",
+        default="half the lead time",
+        meaning="Time within which a backlog should be gone; 1s to 24h. Where it is not given, "
+        "half the lead time, at least 1m.",
         read=span(1.0, DAY),
     ),
     MetadataKey(
@@ -148,7 +149,7 @@ KEYS: tuple[MetadataKey, ...] = (
     MetadataKey(
         name="headroom",
         field="headroom",
-        default="0.5",
+        default="0.4",
         meaning="Share of that concurrency to keep free, from 0 to below 1.",
         read=quantities.share_to_keep,
     ),
@@ -247,7 +248,7 @@ MISPLACED = {
 }
 """Keys of KEDA's other places and scalers that land in the metadata, and what to do instead."""
 
-_IN_WORDS = {"–", "learned", "the only one"}
+_IN_WORDS = {"–", "learned", "the only one", "half the lead time"}
 
 
 def metadata_table() -> str:

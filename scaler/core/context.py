@@ -24,7 +24,9 @@ class Context:
     """What is known beside a sample from those before it.
 
     `waiting_growth` and `running_growth` are requests per second, never negative. `complete` says
-    that no tick of the trend's span is missing. `serving_mean` is over the rate window.
+    that no tick of the trend's span is missing. `serving_mean` and `waiting_mean` are over the
+    rate window, the latter None where a tick of it is missing. `serving_least` is the smallest
+    fleet of the trend's span.
     `just_grew`: within the rate window `serving` rose above its highest of ten minutes.
     `before` is the sample one tick earlier, if there is one.
     """
@@ -33,6 +35,8 @@ class Context:
     running_growth: float
     complete: bool
     serving_mean: float
+    serving_least: int
+    waiting_mean: float | None
     just_grew: bool
     before: Sample | None
 
@@ -47,12 +51,15 @@ def look_back(samples: Sequence[Sample], index: int, lead_time: Seconds) -> Cont
     at = samples[index].at
     trend = _since(samples, index, at - trend_span(lead_time))
     rated = _since(samples, index, at - RATE_WINDOW)
+    whole = len(rated) >= ticks_in(at, RATE_WINDOW)
     before = samples[index - 1] if index and samples[index - 1].at == at - TICK else None
     return Context(
         waiting_growth=max(0.0, _slope(_since(samples, index, at - GROWTH_SPAN), "waiting")),
         running_growth=_running_growth(trend),
         complete=len(trend) >= ticks_in(at, trend_span(lead_time)),
         serving_mean=sum(s.serving for s in rated) / len(rated),
+        serving_least=min(s.serving for s in trend),
+        waiting_mean=sum(s.waiting for s in rated) / len(rated) if whole else None,
         just_grew=_just_grew(samples, index, at),
         before=before,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scaler.core.decision import Decision, scale_in_span
 from scaler.core.learned import DEFAULT_LEAD_TIME, Learned
-from scaler.core.need import Need, Row, RowNeed
+from scaler.core.need import CARRIED_MARGIN, Need, Row, RowNeed
 from scaler.core.numbers import number, seconds
 from scaler.core.policy import Mode, Policy, Signal
 from scaler.core.quantile import ENOUGH_OBSERVATIONS
@@ -337,8 +337,9 @@ def _learned(policy: Policy, learned: Learned) -> LearnedExplained:
 
 def _saturation(policy: Policy, learned: Learned) -> str:
     if learned.saturation is None:
+        known = "no headroom is kept" if learned.carried is None else "calm is the measure"
         return (
-            "How many requests a full replica runs is not learned yet: no headroom is kept until "
+            f"How many requests a full replica runs is not learned yet: {known} until "
             "replicas have had a queue in eight samples, or concurrencyPerReplica says it."
         )
     origin = "stated" if policy.concurrency_per_replica else "learned"
@@ -352,13 +353,21 @@ def _saturation(policy: Policy, learned: Learned) -> str:
 def _carried(learned: Learned) -> str:
     if learned.carried is None:
         return "What a replica carries in calm is not learned yet."
-    return f"In calm a replica has carried {number(learned.carried)} requests."
+    told = f"In calm a replica has carried {number(learned.carried)} requests"
+    if learned.saturation is not None:
+        return f"{told}."
+    most = max(1.0, CARRIED_MARGIN * learned.carried)
+    return f"{told}; more replicas are wanted from {number(most)} on each."
 
 
 def _slowdown(learned: Learned) -> str:
-    if learned.slowdown == 0:
+    running, prompt = 100 * learned.slowdown.running, 100 * learned.slowdown.prompt
+    if running == prompt == 0:
         return "By how much a step slows with each request is not learned yet: taken as nothing."
-    return f"A step slows by {number(100 * learned.slowdown)} % of its base with each request."
+    return (
+        f"A step slows with each request by {number(running)} % of its base, and by "
+        f"{number(prompt)} % for each prompt token that goes with a generated one."
+    )
 
 
 def _lead_time(policy: Policy, learned: Learned) -> str:

@@ -11,7 +11,7 @@ from statistics import median
 from scaler.core.minutes import MINUTE, RECENT, REMEMBERED, Minutes
 from scaler.core.policy import Policy
 from scaler.core.sample import Sample
-from scaler.core.slowdown import slowdown
+from scaler.core.slowdown import NO_SLOWDOWN, Slowdown, slowdown
 from scaler.core.units import TICK, Seconds
 
 DEFAULT_LEAD_TIME: Seconds = 180.0
@@ -30,14 +30,14 @@ class Learned:
 
     `saturation` is how many requests a full replica runs at once, `carried` the most that a
     replica has run while the fleet was calm (requests per replica); None while unknown.
-    `slowdown` is by which share of its base a step slows for each request that a replica runs.
+    `slowdown` says how much a step slows for each request that a replica runs.
     `lead_time` is seconds from a replica's creation to serving. `prefill_bound` says that a
     clearly smaller fleet carried as many requests with a TTFT no worse: replicas do not cure it.
     """
 
     saturation: float | None = None
     carried: float | None = None
-    slowdown: float = 0.0
+    slowdown: Slowdown = NO_SLOWDOWN
     lead_time: Seconds = DEFAULT_LEAD_TIME
     prefill_bound: bool = False
 
@@ -47,7 +47,7 @@ class Standing:
     """What the minutes alone teach (see `Learned`): it changes once a minute at most."""
 
     carried: float | None = None
-    slowdown: float = 0.0
+    slowdown: Slowdown = NO_SLOWDOWN
 
 
 def standing(policy: Policy, minutes: Minutes, now: Seconds) -> Standing:

@@ -18,9 +18,12 @@ from scaler.core.policy import Policy, Signal
 from scaler.core.quantile import ENOUGH_OBSERVATIONS
 from scaler.core.reasons import Reason
 from scaler.core.sample import Sample
+from scaler.core.units import Seconds
 
 _TTFT_CAP = 1.5
-_FULL_SHARE, _CARRIED_MARGIN = 0.9, 1.25
+_TAIL, _CURABLE = 3.0, 0.5
+SHORTEST_DRAIN: Seconds = 60.0
+CARRIED_MARGIN, _TREND_SHARE = 1.25, 0.5
 
 
 class Row(StrEnum):
@@ -124,9 +127,19 @@ def _queue(sample: Sample, context: Context, policy: Policy, learned: Learned) -
         low = most
     else:
         excess = (context.waiting_growth + rejected) / served
-        backlog = sample.waiting / (served * policy.drain_time)
+        backlog = sample.waiting / (served * drain_time(policy, learned))
         low = min(context.serving_mean * (1 + excess + backlog), most)
     return RowNeed(row=Row.QUEUE, low=low, high=max(high, low), note=note)
+
+
+def drain_time(policy: Policy, learned: Learned) -> Seconds:
+    """Return within which time a backlog should be gone: half the lead time unless it is stated.
+
+    A backlog grows for about a lead time before anything helps. Half of that is soon enough for
+    those who wait in it, and long enough that the backlog of a slow start asks for no more than
+    twice its rate.
+    """
+    return policy.drain_time or max(SHORTEST_DRAIN, learned.lead_time / 2)
 
 
 def _rejected(sample: Sample, policy: Policy, learned: Learned) -> tuple[float, Reason | None]:
@@ -144,29 +157,41 @@ def _rejected(sample: Sample, policy: Policy, learned: Learned) -> tuple[float, 
 
 
 def _concurrency(sample: Sample, context: Context, policy: Policy, learned: Learned) -> RowNeed:
-    ahead = sample.running + context.running_growth * learned.lead_time
     each = sample.running / sample.serving
+    slope = learned.slowdown.per_request(sample.prompt_token_rate, sample.token_rate)
 
-    def fleet(target: float) -> float:
-        """Return how many replicas bring each of them to `target` requests."""
-        slower = (1 + learned.slowdown * target) / (1 + learned.slowdown * each)
-        return ahead / target * slower
+    def fleet(requests: float, target: float) -> float:
+        """Return how many replicas bring each of them to `target` of so many requests."""
+        return requests / target * (1 + slope * target) / (1 + slope * each)
 
-    places: list[float] = []
-    low = 0.0
-    if learned.saturation is not None:
-        wanted = learned.saturation * (1 - policy.headroom)
-        low = fleet(wanted)
-        places.append(_FULL_SHARE * wanted)
-    if learned.carried is not None:
-        places.append(_CARRIED_MARGIN * learned.carried)
-    if not context.complete or not places:
+    low, high = 0.0, math.inf
+    wanted, known = _targets(policy, learned)
+    if wanted is not None:
+        # A trend of a few minutes is worth half of what it promises.
+        ahead = sample.running + context.running_growth * learned.lead_time * _TREND_SHARE
+        # While a backlog is served, running shows what a fleet can do, not what is asked of it:
+        # each replica that comes would fill and ask for the next.
+        low = min(fleet(ahead, wanted), context.serving_least / (1 - policy.headroom))
+    if known is not None and context.complete:
+        high = fleet(sample.running, known)
+    elif sample.running == 0 and (context.complete or sample.waiting == 0):
         # An incomplete trend knows nothing of what comes; nor does a fleet that never was full.
-        busy = sample.running > 0 or (sample.waiting > 0 and not context.complete)
-        high = math.inf if busy else 0.0
-    else:
-        high = fleet(min(places))
+        high = 0.0
     return RowNeed(row=Row.CONCURRENCY, low=low, high=max(low, high))
+
+
+def _targets(policy: Policy, learned: Learned) -> tuple[float | None, float | None]:
+    """Return how many requests a replica should run when the fleet grows, and when it shrinks.
+
+    Until a queue shows what a full replica runs, what one has carried in calm is all that is
+    proven, and a quarter more of it is risked; a single request at least, lest two of them ask for
+    a fleet. So much is never exceeded by shrinking.
+    """
+    carried = None if learned.carried is None else CARRIED_MARGIN * learned.carried
+    if learned.saturation is None:
+        return None if carried is None else max(1.0, carried), carried
+    wanted = learned.saturation * (1 - policy.headroom)
+    return wanted, wanted if carried is None else min(wanted, carried)
 
 
 def _kv_cache(sample: Sample, policy: Policy) -> RowNeed:
@@ -187,7 +212,7 @@ def _ttft(sample: Sample, context: Context, policy: Policy, learned: Learned) ->
         return RowNeed(row=Row.TTFT, low=0.0, high=requests if sample.waiting > 0 else 0.0)
     queueing = _queueing_time(sample, policy)
     slow = queueing is None or max(measured.upper, queueing) > policy.ttft_p95_low
-    high = requests if slow else 0.0
+    high = requests if slow and _waited(sample, context, policy) else 0.0
     queueing = queueing or 0.0
     # A p95 in a bucket whose lower edge is the threshold is above it, though not by how much.
     certain = measured.lower >= policy.ttft_p95_high or queueing > policy.ttft_p95_high
@@ -197,8 +222,22 @@ def _ttft(sample: Sample, context: Context, policy: Policy, learned: Learned) ->
     if silence is not None:
         return RowNeed(row=Row.TTFT, low=0.0, high=high, note=silence)
     excess = max(measured.value, queueing) / policy.ttft_p95_high
-    low = min(sample.serving * min(max(excess, 1.0), _TTFT_CAP), requests)
+    # What was slow were the replicas that there were when those requests came.
+    low = min(context.serving_least * min(max(excess, 1.0), _TTFT_CAP), requests)
     return RowNeed(row=Row.TTFT, low=low, high=max(low, high))
+
+
+def _waited(sample: Sample, context: Context, policy: Policy) -> bool:
+    """Say whether waiting is a part worth curing of a slow first token; yes where it is not known.
+
+    By Little's law requests wait `waiting / first_token_rate` on average, and of waits that are
+    spread exponentially the p95 is three times the mean. Below half of the lower threshold, what is
+    slow is the prompts' own computation, and no replica shortens that.
+    """
+    served, waiting = sample.first_token_rate, context.waiting_mean
+    if served is None or served <= 0 or waiting is None:
+        return True
+    return _TAIL * waiting / served > _CURABLE * policy.ttft_p95_low
 
 
 def _queueing_time(sample: Sample, policy: Policy) -> float | None:

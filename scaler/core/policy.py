@@ -29,7 +29,8 @@ class Policy:
 
     `waiting_*` are requests that wait per serving replica, `ttft_p95_*` seconds, `kv_cache_*`
     the used fraction of the KV cache. `concurrency_per_replica` and `lead_time` are learned
-    where they are `None`. `headroom` is the share of a full replica's concurrency to keep free.
+    where they are `None`, `drain_time` then is half the lead time. `headroom` is the share of a
+    full replica's concurrency to keep free.
     """
 
     waiting_high: float = 5.0
@@ -39,11 +40,11 @@ class Policy:
     kv_cache_high: float = 0.85
     kv_cache_low: float = 0.6
     signals: frozenset[Signal] = frozenset(Signal)
-    scale_out_window: Seconds = 60.0
-    scale_in_window: Seconds = 600.0
-    drain_time: Seconds = 300.0
+    scale_out_window: Seconds = 45.0
+    scale_in_window: Seconds = 300.0
+    drain_time: Seconds | None = None
     concurrency_per_replica: float | None = None
-    headroom: float = 0.5
+    headroom: float = 0.4
     lead_time: Seconds | None = None
     hold_for: Seconds = 300.0
     mode: Mode = Mode.ACT

@@ -58,6 +58,8 @@ def steadily(sample: Sample, policy: Policy, learned: Learned) -> Need:
         running_growth=0.0,
         complete=True,
         serving_mean=float(sample.serving),
+        serving_least=sample.serving,
+        waiting_mean=sample.waiting,
         just_grew=False,
         before=sample,
     )
@@ -111,7 +113,7 @@ def _knobs(policy: Policy, sample: Sample, learned: Learned) -> Iterator[_Knob]:
                 f"({number(v)} instead of {number(now)})"
             ),
         )
-        if learned.saturation is not None:
+        if learned.saturation is not None or learned.carried is not None:
             run = sample.running / serving
             yield _Knob(
                 signal=Signal.WAITING,
@@ -163,10 +165,11 @@ def _smallest(knob: _Knob, holds: Callable[[Sample], bool]) -> float | None:
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if holds(knob.turn(middle)) else (middle, high)
-    # What is printed must itself be enough.
+    # What is printed must itself be enough; a border that does not count itself is just below it.
     step = 10.0 ** (math.floor(math.log10(high)) - 2)
-    printed = min(knob.most, math.ceil(high / step - 1e-9) * step)
-    return printed if holds(knob.turn(printed)) else high
+    whole = math.ceil(high / step - 1e-9)
+    printed = (min(knob.most, steps * step) for steps in (whole, whole + 1))
+    return next((value for value in printed if holds(knob.turn(value))), high)
 
 
 def _downwards(

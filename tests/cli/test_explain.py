@@ -12,6 +12,10 @@ from aiohttp import web
 from click.testing import CliRunner, Result
 
 from scaler.cli import main
+from scaler.core.decision import scale_in_span
+from scaler.core.learned import Learned
+from scaler.core.policy import Policy
+from scaler.core.units import TICK
 from scaler.edge.http_server import HttpServer
 from tests.edge.history import decision_on
 from tests.edge.world import World
@@ -61,12 +65,14 @@ async def test_words_say_all_of_it() -> None:
     async with scaler() as address:
         result = await run("prod/chat", "--server", address)
     assert result.exit_code == 0, result.output
+    window = scale_in_span(Policy(), Learned())
+    ticks = int(window / TICK)
     for part in (
         "prod/chat",
         "4 replicas, and that stays.",
         "steady:",
         "0.5 waiting requests per replica: at or below Low (1)",
-        "of 600 s, 40 of 40 samples seen",
+        f"of {window:.0f} s, {ticks} of {ticks} samples seen",
         "would ask for 5",
         "source   slow",
     ):

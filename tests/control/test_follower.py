@@ -19,6 +19,7 @@ from tests.fakes.cluster import FakeCluster
 from tests.fakes.source import fleet_reading
 
 FOUR = Scale(current=4, max_replicas=20)
+WINDOWS = Policy(scale_out_window=60.0, scale_in_window=600.0)
 
 
 def busy(_: Selection, at: float) -> Reading:
@@ -33,7 +34,7 @@ def calm(_: Selection, at: float) -> Reading:
 
 async def test_history_read_back_gives_a_decision_at_once() -> None:
     """A workload whose overload is on record is scaled out at its first tick."""
-    house = build(busy, FakeCluster(chat=FOUR))
+    house = build(busy, FakeCluster(chat=FOUR), policy=WINDOWS)
     house.ask()
     await house.follower.admit(tick_at(house.clock.now()))
     assert house.posting().decision.overload_for == 60
@@ -67,7 +68,7 @@ async def test_without_memory_the_window_has_to_fill() -> None:
 
 async def test_calm_is_given_up_only_after_the_whole_window() -> None:
     """Four idle replicas stay for ten minutes and no tick longer."""
-    house = build(calm, FakeCluster(chat=FOUR), remembers=False)
+    house = build(calm, FakeCluster(chat=FOUR), policy=WINDOWS, remembers=False)
     house.ask()
     await house.ticks(39)
     assert house.posting().decision.desired == 4
@@ -125,7 +126,7 @@ async def test_a_missed_tick_is_read_back() -> None:
 
 async def test_a_gap_that_cannot_be_read_back_forbids_scale_in() -> None:
     """On a source without memory one lost tick keeps the replicas until it has left the window."""
-    house = build(calm, FakeCluster(chat=FOUR), remembers=False)
+    house = build(calm, FakeCluster(chat=FOUR), policy=WINDOWS, remembers=False)
     house.ask()
     await house.ticks(30)
     house.source.down = SourceUnreachable("down")

@@ -15,6 +15,7 @@ from scaler.core.need import Need, needs
 from scaler.core.policy import Policy, Signal
 from scaler.core.quantile import Percentile
 from scaler.core.sample import Sample
+from scaler.core.slowdown import NO_SLOWDOWN, Slowdown
 from scaler.core.units import TICK, Seconds
 from scaler.core.workload import Scale
 
@@ -34,9 +35,13 @@ EDGES = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, math.inf)
 """The upper edges of the TTFT buckets in use here; both default thresholds are among them."""
 
 
+STATED = Policy(scale_out_window=60.0, scale_in_window=600.0, drain_time=300.0, headroom=0.5)
+"""The policy that the tables count with; stated, so that the defaults may move without them."""
+
+
 def only(*signals: Signal) -> Policy:
-    """Return the default policy with these signals alone."""
-    return Policy(signals=frozenset(signals))
+    """Return the stated policy with these signals alone."""
+    return replace(STATED, signals=frozenset(signals))
 
 
 def stamped(sample: Sample, at: Seconds) -> Sample:
@@ -72,7 +77,7 @@ def newest_need(
     samples: Sequence[Sample], policy: Policy | None = None, learned: Learned | None = None
 ) -> Need:
     """Return the need of the newest sample."""
-    return needs(policy or Policy(), samples, learned or Learned())[-1]
+    return needs(policy or STATED, samples, learned or Learned())[-1]
 
 
 def decided(
@@ -86,7 +91,7 @@ def decided(
     gateway: Gateway | None = None,
 ) -> Decision:
     """Decide over the samples as the loop does, their needs computed at once."""
-    policy, learned = policy or Policy(), learned or Learned()
+    policy, learned = policy or STATED, learned or Learned()
     return decide(
         policy,
         samples,
@@ -161,6 +166,8 @@ def samples_at_now(draw: st.DrawFn, serving: int | None = None) -> Sample:
         kv_cache=draw(st.sampled_from([None, 0.0, 0.1, 0.3, 0.59, 0.6, 0.85, 1.0])),
         ttft=draw(_PERCENTILES),
         first_token_rate=draw(_RATES),
+        token_rate=draw(_RATES),
+        prompt_token_rate=draw(_RATES),
         rejection_rate=draw(st.sampled_from([None, None, 0.0, 0.5, 40.0])),
         activation=draw(st.sampled_from([None, None, 0.0, 3.0])),
     )
@@ -213,8 +220,12 @@ def policies() -> st.SearchStrategy[Policy]:
         waiting_low=st.sampled_from([1.0, 0.0]),
         scale_out_window=st.sampled_from([15.0, 60.0, 100.0, 300.0]),
         scale_in_window=st.sampled_from([15.0, 60.0, 100.0, 600.0]),
-        headroom=st.sampled_from([0.5, 0.0, 0.9]),
+        drain_time=st.sampled_from([None, 1.0, 300.0]),
+        headroom=st.sampled_from([0.4, 0.5, 0.0, 0.9]),
     )
+
+
+STEEP = Slowdown(running=1.0)
 
 
 def learnings() -> st.SearchStrategy[Learned]:
@@ -225,7 +236,9 @@ def learnings() -> st.SearchStrategy[Learned]:
         carried=st.sampled_from([None, 0.25, 20.0]),
         lead_time=st.sampled_from([15.0, 52.3, 180.0, 310.0]),
         prefill_bound=st.booleans(),
-        slowdown=st.sampled_from([0.0, 0.0, 0.02, 1.0]),
+        slowdown=st.sampled_from(
+            [NO_SLOWDOWN, Slowdown(running=0.02), Slowdown(running=0.02, prompt=0.01), STEEP]
+        ),
     )
 
 

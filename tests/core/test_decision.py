@@ -20,6 +20,7 @@ from tests.core.histories import (
     IDLE,
     NOW,
     QUEUEING,
+    STATED,
     decided,
     only,
     row_of,
@@ -172,7 +173,7 @@ def test_a_fleet_wakes_at_its_minimum() -> None:
 
 def test_at_zero_advice_wakes_nobody() -> None:
     """In advise mode a fleet at zero stays there, and the advice is published."""
-    policy = Policy(mode=Mode.ADVISE)
+    policy = replace(STATED, mode=Mode.ADVISE)
     found = decided(at_zero(3.0), policy, scale=Scale(current=0))
     assert (found.desired, found.advised, found.active) == (0, 1, False)
 
@@ -471,7 +472,7 @@ def test_a_decision_shows_what_it_rests_on() -> None:
     samples = steady(BUSY, 60)
     found = decided(samples, scale=FOUR, learned=LEARNED, now=NOW + TICK)
     assert found.sample == samples[-1]
-    assert found.need == needs(Policy(), samples, LEARNED)[-1]
+    assert found.need == needs(STATED, samples, LEARNED)[-1]
     assert (found.learned, found.at, found.silent_for) == (LEARNED, NOW + TICK, TICK)
     assert found.corridor is not None
     assert math.isinf(found.corridor.ceiling)

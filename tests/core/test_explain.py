@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scaler.core.corridor import round_up
@@ -22,9 +22,11 @@ from scaler.core.quantile import Percentile
 from scaler.core.reasons import EXPLANATIONS, Reason
 from scaler.core.rendering import to_plain, to_text
 from scaler.core.sample import Sample
+from scaler.core.slowdown import Slowdown
 from scaler.core.units import TICK
 from scaler.core.what_if import steadily, what_would_change
 from scaler.core.workload import Scale, WorkloadKey
+from tests.core.histories import STATED
 
 NOW = 1_800_000_000.0
 KEY = WorkloadKey(namespace="prod", name="chat", trigger="1f3a")
@@ -40,7 +42,7 @@ def decided(
     **changes: object,
 ) -> Decision:
     """Decide on one sample of four replicas, seen for some ticks."""
-    policy = policy or Policy()
+    policy = policy or STATED
     plain = Sample(
         at=NOW,
         scraped_at=NOW,
@@ -67,7 +69,7 @@ def decided(
 
 def explained(policy: Policy | None = None, /, **changes: object) -> Explained:
     """Explain such a decision."""
-    policy = policy or Policy()
+    policy = policy or STATED
     return explain(KEY, policy, decided(policy, **changes))  # type: ignore[arg-type]
 
 
@@ -81,7 +83,7 @@ def sentence(sentences: tuple[str, ...], part: str) -> str:
 def test_every_reason_can_be_explained(reason: Reason) -> None:
     """Whatever word an answer carries, its meaning and its cure stand beside it."""
     decision = replace(decided(), reason=reason, notes=(reason,))
-    told = explain(KEY, Policy(), decision)
+    told = explain(KEY, STATED, decision)
     assert told.because.meaning == EXPLANATIONS[reason].meaning
     assert EXPLANATIONS[reason].cure in to_text(told)
 
@@ -108,7 +110,7 @@ def test_a_signal_is_told_against_its_thresholds(changes: dict[str, object], exp
 
 def test_a_signal_that_is_not_in_use_is_marked() -> None:
     """A value may be shown that moves nothing."""
-    told = explained(Policy(signals=frozenset({Signal.KV_CACHE})))
+    told = explained(replace(STATED, signals=frozenset({Signal.KV_CACHE})))
     assert [s.in_use for s in told.signals] == [False, False, True]
     assert "(not in use)" in to_text(told)
 
@@ -124,14 +126,38 @@ def test_what_is_not_learned_yet_is_said() -> None:
 
 def test_the_slowdown_is_told_in_percent() -> None:
     """How far an oversized fleet is seen through can be checked by hand."""
-    told = explained(learned=Learned(slowdown=0.025))
+    told = explained(learned=Learned(slowdown=Slowdown(running=0.025, prompt=0.001)))
     assert told.learned is not None
-    assert told.learned.sentences[2].startswith("A step slows by 2.5 % of its base")
+    assert told.learned.sentences[2] == (
+        "A step slows with each request by 2.5 % of its base, and by 0.1 % for each prompt token "
+        "that goes with a generated one."
+    )
+
+
+def test_what_calm_stands_in_for_is_told() -> None:
+    """Until a queue was seen, a quarter more than calm carried is where replicas are wanted."""
+    told = explained(learned=Learned(carried=20.0))
+    assert told.learned is not None
+    assert "not learned yet: calm is the measure" in told.learned.sentences[0]
+    assert told.learned.sentences[1] == (
+        "In calm a replica has carried 20 requests; more replicas are wanted from 25 on each."
+    )
+    full = explained(learned=LEARNED)
+    assert full.learned is not None
+    assert full.learned.sentences[1] == "In calm a replica has carried 30 requests."
+
+
+def test_calm_alone_makes_running_requests_count() -> None:
+    """What-ifs name the running requests where only calm has taught what a replica carries."""
+    told = explained(learned=Learned(carried=30.0))
+    assert sentence(told.would_change, "running requests per replica").startswith(
+        "More replicas: 37.6 running requests per replica (now 25), for 60 s, would ask for 5."
+    )
 
 
 def test_what_was_stated_is_told_from_what_was_learned() -> None:
     """A wrong number is corrected where it came from."""
-    policy = Policy(concurrency_per_replica=64.0, lead_time=90.0)
+    policy = replace(STATED, concurrency_per_replica=64.0, lead_time=90.0)
     told = explained(policy, learned=Learned(saturation=64.0, lead_time=90.0))
     assert told.learned is not None
     assert "64 requests (stated)" in told.learned.sentences[0]
@@ -149,12 +175,12 @@ def test_what_was_stated_is_told_from_what_was_learned() -> None:
 )
 def test_the_summary_is_one_sentence(decision: Decision, expected: str) -> None:
     """Whoever reads only one line reads count and answer."""
-    assert expected in explain(KEY, Policy(), decision).summary
+    assert expected in explain(KEY, STATED, decision).summary
 
 
 def test_advice_is_told_from_an_answer() -> None:
     """With mode advise the count stays, and what would have been is said."""
-    told = explained(Policy(mode=Mode.ADVISE), waiting=60.0, queued=4)
+    told = explained(replace(STATED, mode=Mode.ADVISE), waiting=60.0, queued=4)
     assert told.desired == 4
     assert "only advises, and would ask for" in told.summary
 
@@ -169,10 +195,10 @@ def test_an_unproven_ceiling_is_not_a_number() -> None:
 
 def test_a_pending_overload_says_how_much_longer() -> None:
     """What is missing to the window is told in seconds."""
-    told = what_would_change(Policy(), replace(decided(waiting=60.0, queued=4), desired=4))
+    told = what_would_change(STATED, replace(decided(waiting=60.0, queued=4), desired=4))
     assert "for 0 s" not in " ".join(told)
     pending = replace(decided(waiting=60.0, queued=4), desired=4, overload_for=45.0)
-    assert "If that stays so for 15 s more" in " ".join(what_would_change(Policy(), pending))
+    assert "If that stays so for 15 s more" in " ".join(what_would_change(STATED, pending))
 
 
 def test_pending_calm_says_how_much_longer_and_what_is_missing() -> None:
@@ -223,9 +249,10 @@ def test_what_keeps_a_replica_is_named(changes: dict[str, object], hindrance: st
 @pytest.mark.parametrize("decision", [replace(decided(), desired=None), decided(ticks=0)])
 def test_without_an_answer_or_a_sample_nothing_is_guessed(decision: Decision) -> None:
     """What-ifs start from what was seen."""
-    assert what_would_change(Policy(), decision) == ()
+    assert what_would_change(STATED, decision) == ()
 
 
+@example(serving=1, waiting=1e-12, running=1.0, kv=0.0, rate=0.25, saturation=None)
 @given(
     serving=st.integers(1, 40),
     waiting=st.floats(0.0, 4.0),
@@ -244,7 +271,7 @@ def test_a_what_if_that_is_printed_is_true(
     saturation: float | None,
 ) -> None:
     """The very values that are printed, seen again and again, ask for the count that is printed."""
-    policy, learned = Policy(), Learned(saturation=saturation)
+    policy, learned = STATED, Learned(saturation=saturation)
     decision = decided(
         policy,
         learned,

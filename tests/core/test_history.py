@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -104,6 +105,23 @@ def test_minutes_are_learned_however_the_samples_came() -> None:
     assert list(history.minutes.at) == [NOW - 180, NOW - 120, NOW - 60, NOW]
     assert list(history.minutes.waiting) == [40.0, 0.0, 0.0, 0.0]
     assert list(history.minutes.running) == [40.0, 0.0, 40.0, 40.0]
+
+
+def test_the_minutes_know_how_many_prompt_tokens_came() -> None:
+    """The rate is kept with its minute, merged with others, and forgotten from either end."""
+    told = replace(BUSY, prompt_token_rate=500.0)
+    history = history_of([stamped(told, NOW - 60), stamped(BUSY, NOW)])
+    history.recall_minutes(
+        [stamped(replace(told, prompt_token_rate=back), NOW - back) for back in (180.0, 60.0)]
+    )
+    minutes = history.minutes
+    assert list(minutes.at) == [NOW - 180, NOW - 60, NOW]
+    assert list(minutes.prompts)[:2] == [180.0, 500.0]
+    assert math.isnan(minutes.prompts[2])
+    minutes.forget_after(NOW - 60)
+    assert list(minutes.prompts) == [180.0, 500.0]
+    minutes.forget(NOW - 60)
+    assert (list(minutes.at), list(minutes.prompts)) == ([NOW - 60], [500.0])
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,8 @@ def grown(sample: Sample, factor: int) -> Sample:
         queued=sample.queued * factor,
         ttft=ttft and replace(ttft, observations=ttft.observations * factor),
         first_token_rate=sample.first_token_rate and sample.first_token_rate * factor,
+        token_rate=sample.token_rate and sample.token_rate * factor,
+        prompt_token_rate=sample.prompt_token_rate and sample.prompt_token_rate * factor,
         rejection_rate=sample.rejection_rate and sample.rejection_rate * factor,
     )
 

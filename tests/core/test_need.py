@@ -9,30 +9,39 @@ import pytest
 
 from scaler.core.context import look_back
 from scaler.core.learned import Learned
-from scaler.core.need import Row, need_of, needs
+from scaler.core.need import Row, drain_time, need_of, needs
 from scaler.core.policy import Policy, Signal
 from scaler.core.reasons import Reason
 from scaler.core.sample import Sample
+from scaler.core.slowdown import Slowdown
 from scaler.core.units import TICK
 from tests.core.histories import (
     BUSY,
     IDLE,
     NOW,
     QUEUEING,
+    STATED,
     newest_need,
     only,
     row_of,
+    stamped,
     steady,
     ttft_in,
+    without,
 )
 
 WAITING, TTFT, KV = only(Signal.WAITING), only(Signal.TTFT), only(Signal.KV_CACHE)
 FULL = Learned(saturation=32.0)
 
 
-def row(row: Row, samples: list[Sample], learned: Learned | None = None) -> tuple[float, float]:
-    """Return what this row says of the newest sample under the default policy."""
-    found = [r for r in newest_need(samples, learned=learned).rows if r.row is row]
+def row(
+    row: Row,
+    samples: list[Sample],
+    learned: Learned | None = None,
+    policy: Policy = STATED,
+) -> tuple[float, float]:
+    """Return what this row says of the newest sample under the stated policy."""
+    found = [r for r in newest_need(samples, policy, learned).rows if r.row is row]
     assert len(found) == 1
     return found[0].low, found[0].high
 
@@ -144,6 +153,39 @@ def test_the_queue_reckons_with_the_replicas_behind_the_rate() -> None:
 
 
 @pytest.mark.parametrize(
+    ("stated", "lead_time", "seconds"),
+    [
+        pytest.param(None, 180.0, 90.0, id="half-the-lead-time"),
+        pytest.param(None, 120.0, 60.0, id="exactly-a-minute"),
+        pytest.param(None, 40.0, 60.0, id="a-minute-at-least"),
+        pytest.param(None, 900.0, 450.0, id="a-slow-start"),
+        pytest.param(300.0, 180.0, 300.0, id="stated"),
+        pytest.param(1.0, 900.0, 1.0, id="stated-below-a-minute"),
+    ],
+)
+def test_how_soon_a_backlog_should_be_gone(
+    stated: float | None, lead_time: float, seconds: float
+) -> None:
+    """Half the lead time, at least a minute, unless the policy states it."""
+    policy, learned = replace(STATED, drain_time=stated), Learned(lead_time=lead_time)
+    assert drain_time(policy, learned) == seconds
+    # 40 requests wait, two a second are served.
+    low, _ = row(Row.QUEUE, steady(QUEUEING, 30), learned, policy)
+    assert low == pytest.approx(min(4 * (1 + 40 / (2 * seconds)), 4 * (1 + 40 / 40)))
+
+
+def test_a_backlog_of_a_slow_start_asks_for_about_twice_its_rate() -> None:
+    """What piled up through a lead time at 1.5 times the rate of four replicas asks for eight."""
+    waiting = 0.5 * 2.0 * 180.0  # half of two a second came too much, for 180 s
+    samples = steady(replace(QUEUEING, waiting=waiting, running=400.0), 30)
+    low, _ = row(Row.QUEUE, samples, Learned(), replace(STATED, drain_time=None))
+    assert low == pytest.approx(4 * (1 + waiting / 400))  # the cap: 5.8
+    samples = steady(replace(QUEUEING, waiting=waiting), 30)
+    low, _ = row(Row.QUEUE, samples, Learned(), replace(STATED, drain_time=None))
+    assert low == pytest.approx(4 * (1 + 180 / (2 * 90)))
+
+
+@pytest.mark.parametrize(
     ("queued", "low"),
     [
         pytest.param(1, 0.0, id="a-quarter"),
@@ -201,9 +243,10 @@ def test_rejections_are_demand_only_under_load(
     ("learned", "low", "high"),
     [
         pytest.param(Learned(), 0.0, math.inf, id="nothing-learned"),
-        pytest.param(FULL, 2.5, 2.5 / 0.9, id="saturation"),
-        pytest.param(Learned(carried=20.0), 0.0, 1.6, id="carried"),
-        pytest.param(Learned(saturation=32.0, carried=20.0), 2.5, 2.5 / 0.9, id="full-is-less"),
+        pytest.param(FULL, 2.5, 2.5, id="saturation"),
+        pytest.param(Learned(carried=20.0), 1.6, 1.6, id="carried: a quarter more is risked"),
+        pytest.param(Learned(carried=4.0), 8.0, 8.0, id="carried-little: up to the cap of 4 / 0.5"),
+        pytest.param(Learned(saturation=32.0, carried=20.0), 2.5, 2.5, id="full-is-less"),
         pytest.param(Learned(saturation=32.0, carried=8.0), 2.5, 4.0, id="carried-is-less"),
     ],
 )
@@ -212,39 +255,117 @@ def test_concurrency(learned: Learned, low: float, high: float) -> None:
     assert row(Row.CONCURRENCY, steady(BUSY, 30), learned) == pytest.approx((low, high))
 
 
+@pytest.mark.parametrize(
+    ("carried", "low", "high"),
+    [
+        pytest.param(0.1, 2.0, 2 / 0.125, id="a-request-a-replica-at-least"),
+        pytest.param(0.8, 2.0, 2.0, id="exactly-one"),
+        pytest.param(1.6, 1.0, 1.0, id="two"),
+    ],
+)
+def test_two_requests_ask_for_no_fleet(carried: float, low: float, high: float) -> None:
+    """Ten replicas that have never run much are not asked to be sixteen by two requests."""
+    samples = steady(replace(BUSY, serving=10, running=2.0), 30)
+    found = row(Row.CONCURRENCY, samples, Learned(carried=carried))
+    assert found == pytest.approx((low, high))
+
+
 def test_an_idle_fleet_needs_no_saturation_to_be_idle() -> None:
     """With nothing running the row has nothing to hold back."""
     assert row(Row.CONCURRENCY, steady(IDLE, 30)) == (0.0, 0.0)
 
 
 def ramp(ticks: int, per_tick: float = 1.5) -> list[Sample]:
-    """Return a fleet whose running requests grow steadily up to 100."""
-    return row_of(*(replace(BUSY, running=100.0 - per_tick * n) for n in reversed(range(ticks))))
+    """Return eight replicas whose running requests grow steadily up to 100."""
+    return row_of(
+        *(
+            replace(BUSY, serving=8, running=100.0 - per_tick * back)
+            for back in reversed(range(ticks))
+        )
+    )
 
 
 @pytest.mark.parametrize(
     ("samples", "ahead"),
     [
-        pytest.param(ramp(30), 118.0, id="growth-of-0.1-a-second"),
-        pytest.param(ramp(8), 118.0, id="eight-samples"),
+        pytest.param(ramp(30), 109.0, id="growth-of-0.1-a-second"),
+        pytest.param(ramp(8), 109.0, id="eight-samples"),
         pytest.param(ramp(7), 100.0, id="seven-samples-are-no-trend"),
         pytest.param(ramp(30, -1.0), 100.0, id="a-fall-is-no-trend"),
-        pytest.param([*ramp(30)[:-1], replace(ramp(1)[0], serving=5)], 100.0, id="serving-rose"),
-        pytest.param([*ramp(30)[:-1], replace(ramp(1)[0], serving=3)], 118.0, id="serving-fell"),
+        pytest.param([*ramp(30)[:-1], replace(ramp(1)[0], serving=9)], 100.0, id="serving-rose"),
+        pytest.param([*ramp(30)[:-1], replace(ramp(1)[0], serving=7)], 109.0, id="serving-fell"),
     ],
 )
 def test_the_trend_of_running(samples: list[Sample], ahead: float) -> None:
-    """What will run when a replica could be there is what counts: 180 s ahead."""
-    low, _ = row(Row.CONCURRENCY, samples, FULL)
+    """Half of what the trend promises for when a replica could be there counts: 180 s ahead."""
+    low, high = row(Row.CONCURRENCY, samples, FULL)
     assert low == pytest.approx(ahead / 16)
+    assert high >= low
 
 
 def test_a_rise_before_the_trend_is_forgotten() -> None:
     """A fleet that grew longer ago than the trend looks back may show a trend again."""
-    grew = [replace(s, serving=3) for s in ramp(30)[:10]]
-    assert row(Row.CONCURRENCY, [*grew, *ramp(30)[10:]], FULL)[0] == pytest.approx(118 / 16)
-    grew = [replace(s, serving=3) for s in ramp(30)[:11]]
+    grew = [replace(s, serving=7) for s in ramp(30)[:10]]
+    assert row(Row.CONCURRENCY, [*grew, *ramp(30)[10:]], FULL)[0] == pytest.approx(109 / 16)
+    grew = [replace(s, serving=7) for s in ramp(30)[:11]]
     assert row(Row.CONCURRENCY, [*grew, *ramp(30)[11:]], FULL)[0] == pytest.approx(100 / 16)
+
+
+def test_a_trend_does_not_keep_replicas() -> None:
+    """A trend asks for more; what is given up rests on what runs."""
+    learned = Learned(saturation=32.0, carried=8.0)
+    low, high = row(Row.CONCURRENCY, ramp(30), learned)
+    assert (low, high) == pytest.approx((109 / 16, 100 / 10))
+
+
+FLAT_OUT = replace(BUSY, running=19 * 32.0, serving=19)
+"""19 replicas that serve a backlog: each is full, whatever is asked of them."""
+
+
+@pytest.mark.parametrize(
+    ("before", "since", "low"),
+    [
+        pytest.param(19, 20, 38.0, id="long-of-that-size: twice as many"),
+        pytest.param(10, 20, 38.0, id="grew-before-the-trend"),
+        pytest.param(10, 19, 20.0, id="grew-within-it: twice the ten of then"),
+        pytest.param(10, 1, 20.0, id="just-grew"),
+        pytest.param(25, 1, 38.0, id="shrank"),
+    ],
+)
+def test_a_fleet_that_serves_a_backlog_does_not_cascade(
+    before: int, since: int, low: float
+) -> None:
+    """The row asks for what the smallest fleet of the trend would need if it was full."""
+    earlier = replace(FLAT_OUT, serving=before, running=before * 32.0)
+    samples = row_of(*[earlier] * 40, *[FLAT_OUT] * since)
+    assert row(Row.CONCURRENCY, samples, FULL)[0] == pytest.approx(low)
+
+
+def test_without_headroom_a_full_fleet_is_the_right_one() -> None:
+    """With no headroom to keep, full replicas ask for no more than there were."""
+    policy = replace(STATED, headroom=0.0)
+    samples = steady(replace(FLAT_OUT, running=19 * 40.0), 30)
+    assert row(Row.CONCURRENCY, samples, FULL, policy)[0] == pytest.approx(19.0)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "tokens", "slope"),
+    [
+        pytest.param(2000.0, 1000.0, 0.05 + 2 * 0.01, id="two-prompt-tokens-a-generated-one"),
+        pytest.param(0.0, 1000.0, 0.05, id="no-prompt"),
+        pytest.param(None, 1000.0, 0.05, id="prompts-not-known"),
+        pytest.param(2000.0, None, 0.05, id="tokens-not-known"),
+        pytest.param(2000.0, 0.0, 0.05, id="no-token"),
+    ],
+)
+def test_the_slowdown_goes_with_the_shape_of_the_requests(
+    prompts: float | None, tokens: float | None, slope: float
+) -> None:
+    """Long prompts slow a step more, so fewer of the running requests are there by load."""
+    sample = replace(BUSY, prompt_token_rate=prompts, token_rate=tokens)
+    learned = Learned(saturation=32.0, slowdown=Slowdown(running=0.05, prompt=0.01))
+    found = 40 / 16 * (1 + slope * 16) / (1 + slope * 10)
+    assert row(Row.CONCURRENCY, steady(sample, 30), learned) == pytest.approx((found, found))
 
 
 @pytest.mark.parametrize(
@@ -293,23 +414,24 @@ def test_the_cache(serving: int, kv: float | None, low: float, high: float) -> N
 
 # --- TTFT -----------------------------------------------------------------------------------------
 
-SLOW = replace(BUSY, ttft=ttft_in(5, 0.2))  # 3 s, in (2.5, 5]
+WAITED = replace(BUSY, waiting=1.0, queued=4)  # 0.5 s on average: enough to be worth curing
+SLOW = replace(WAITED, ttft=ttft_in(5, 0.2))  # 3 s, in (2.5, 5]
 QUICK = replace(BUSY, ttft=ttft_in(0))
 
 
 @pytest.mark.parametrize(
     ("sample", "low", "high"),
     [
-        pytest.param(SLOW, 4 * 3 / 2.5, 40.0, id="above-high: the interpolated p95"),
-        pytest.param(replace(BUSY, ttft=ttft_in(5, 0.0)), 4.0, 40.0, id="lower-edge-exactly-high"),
-        pytest.param(replace(BUSY, ttft=ttft_in(4, 1.0)), 0.0, 40.0, id="upper-edge-exactly-high"),
-        pytest.param(replace(BUSY, ttft=ttft_in(6)), 6.0, 40.0, id="half-more-at-most"),
-        pytest.param(replace(BUSY, ttft=ttft_in(7)), 6.0, 40.0, id="above-the-last-edge"),
-        pytest.param(replace(BUSY, ttft=ttft_in(3)), 0.0, 0.0, id="upper-edge-exactly-low"),
+        pytest.param(SLOW, 4 * 3 / 2.5, 41.0, id="above-high: the interpolated p95"),
+        pytest.param(replace(SLOW, ttft=ttft_in(5, 0.0)), 4.0, 41.0, id="lower-edge-exactly-high"),
+        pytest.param(replace(SLOW, ttft=ttft_in(4, 1.0)), 0.0, 41.0, id="upper-edge-exactly-high"),
+        pytest.param(replace(SLOW, ttft=ttft_in(6)), 6.0, 41.0, id="half-more-at-most"),
+        pytest.param(replace(SLOW, ttft=ttft_in(7)), 6.0, 41.0, id="above-the-last-edge"),
+        pytest.param(replace(SLOW, ttft=ttft_in(3)), 0.0, 0.0, id="upper-edge-exactly-low"),
         pytest.param(QUICK, 0.0, 0.0, id="quick"),
-        pytest.param(replace(SLOW, running=3.0), 3.0, 3.0, id="as-many-as-requests-at-most"),
+        pytest.param(replace(SLOW, running=2.0), 3.0, 3.0, id="as-many-as-requests-at-most"),
         pytest.param(
-            replace(BUSY, ttft=ttft_in(5, 0.2, 20.0)), 4.8, 40.0, id="twenty-observations"
+            replace(SLOW, ttft=ttft_in(5, 0.2, 20.0)), 4.8, 41.0, id="twenty-observations"
         ),
         pytest.param(replace(BUSY, ttft=ttft_in(5, 0.2, 19.0)), 0.0, 0.0, id="nineteen"),
         pytest.param(
@@ -349,6 +471,61 @@ def test_the_ttft_of_those_that_still_wait(
     assert (need.low, need.high) == pytest.approx((low, high))
 
 
+@pytest.mark.parametrize(
+    ("waiting", "rate", "keeps"),
+    [
+        pytest.param(0.0, 3.0, False, id="nobody-waits"),
+        pytest.param(0.5, 3.0, False, id="3 x 0.5 / 3 s: exactly half of Low"),
+        pytest.param(0.75, 3.0, True, id="more-than-half"),
+        pytest.param(0.5, 2.75, True, id="as-many-that-are-served-more-slowly"),
+        pytest.param(0.0, None, True, id="rate-not-known"),
+        pytest.param(0.0, 0.0, True, id="no-first-token"),
+    ],
+)
+def test_a_slow_first_token_keeps_the_fleet_where_waiting_makes_it_slow(
+    waiting: float, rate: float | None, *, keeps: bool
+) -> None:
+    """Where next to nobody waits, the prompts' own computation is slow: no replica cures that."""
+    sample = replace(SLOW, ttft=ttft_in(4), waiting=waiting, first_token_rate=rate)
+    assert newest_need(steady(sample, 30), TTFT).high == (40.0 + waiting if keeps else 0.0)
+
+
+def test_a_large_fleet_is_not_held_by_long_prompts() -> None:
+    """Two that wait beside 35 first tokens a second do not make a p95 of 2.2 s."""
+    sample = replace(
+        BUSY,
+        serving=40,
+        running=400.0,
+        waiting=2.0,
+        queued=20,
+        first_token_rate=35.0,
+        ttft=ttft_in(4, 0.8),
+    )
+    assert newest_need(steady(sample, 30), TTFT).high == 0.0
+    # At 6 it is 3 × 6 / 35 = 0.51 s, above half a second.
+    assert newest_need(steady(replace(sample, waiting=6.0), 30), TTFT).high == 406.0
+
+
+def test_the_wait_is_a_mean_over_the_window_of_the_rate() -> None:
+    """Eight ticks make the mean; with one of them missing it is not known, and the fleet kept."""
+    calm = replace(SLOW, ttft=ttft_in(4), waiting=0.0, first_token_rate=3.0)
+    samples = row_of(*[calm] * 20, replace(calm, waiting=4.5), *[calm] * 7)
+    assert newest_need(samples, TTFT).high == 40.0  # 4.5 / 8 on average: 0.56 s
+    assert newest_need([*samples, stamped(calm, NOW + TICK)], TTFT).high == 0.0
+    samples = row_of(*[calm] * 20, replace(calm, waiting=4.0), *[calm] * 7)
+    assert newest_need(samples, TTFT).high == 0.0
+    for back in range(1, 8):
+        assert newest_need(without(samples, back), TTFT).high == 40.0
+
+
+def test_ttft_asks_for_more_than_served_when_it_was_slow() -> None:
+    """Those that came since are not counted as if they had been slow as well."""
+    samples = row_of(*[replace(SLOW, serving=3)] * 12, *[replace(SLOW, serving=4)] * 9)
+    assert newest_need(samples, TTFT).low == pytest.approx(3 * 1.2)
+    samples = row_of(*[replace(SLOW, serving=3)] * 12, *[replace(SLOW, serving=4)] * 20)
+    assert newest_need(samples, TTFT).low == pytest.approx(4 * 1.2)
+
+
 def test_ttft_of_a_single_hot_replica_is_a_routing_fault() -> None:
     """A skewed queue silences TTFT as well, and says so."""
     skewed = replace(SLOW, waiting=4.0, queued=1)
@@ -360,7 +537,7 @@ def test_ttft_of_a_single_hot_replica_is_a_routing_fault() -> None:
 def test_ttft_that_replicas_do_not_cure() -> None:
     """A prefill-bound fleet's TTFT asks for nothing, and says so; it still forbids scale-in."""
     need = newest_need(steady(SLOW, 30), TTFT, Learned(prefill_bound=True))
-    assert (need.low, need.high, need.notes) == (0.0, 40.0, (Reason.PREFILL_BOUND,))
+    assert (need.low, need.high, need.notes) == (0.0, 41.0, (Reason.PREFILL_BOUND,))
 
 
 @pytest.mark.parametrize(
@@ -375,7 +552,7 @@ def test_ttft_is_silent_after_the_fleet_grew(since: int, *, silent: bool) -> Non
     """For one rate window the old fleet's latencies say nothing about the new one."""
     samples = row_of(*[replace(SLOW, serving=3)] * 41, *[SLOW] * since)
     need = newest_need(samples, TTFT)
-    assert need.low == (0.0 if silent else pytest.approx(4.8))
+    assert need.low == (0.0 if silent else pytest.approx(3 * 1.2))
     assert need.notes == ((Reason.LOADING,) if silent else ())
 
 
@@ -396,7 +573,7 @@ def test_growth_is_beyond_the_highest_of_ten_minutes(back: int, *, silent: bool)
 def test_the_ten_minutes_end_at_the_growth_not_at_the_sample() -> None:
     """A fleet that came back stays no growth while the rate window passes."""
     samples = row_of(SLOW, *[replace(SLOW, serving=3)] * 38, *[SLOW] * 8)
-    assert newest_need(samples, TTFT).low == pytest.approx(4.8)
+    assert newest_need(samples, TTFT).low == pytest.approx(3 * 1.2)
 
 
 def test_the_first_sample_ever_is_no_growth() -> None:
@@ -412,7 +589,7 @@ def test_the_largest_row_counts_at_both_ends() -> None:
     need = newest_need(steady(replace(SLOW, kv_cache=0.9), 30), learned=FULL)
     assert need.low == pytest.approx(4.8)
     assert need.low_row is Row.TTFT
-    assert need.high == 40.0
+    assert need.high == 41.0
     assert [r.row for r in need.rows] == [Row.QUEUE, Row.CONCURRENCY, Row.KV_CACHE, Row.TTFT]
 
 
@@ -490,7 +667,7 @@ def test_a_restart_computes_the_same_needs() -> None:
     samples = [*steady(BUSY, 20, NOW - 5 * TICK), *steady(QUEUEING, 5)]
     learned = Learned(saturation=32.0, carried=10.0)
     alone = [
-        need_of(s, look_back(samples, n, learned.lead_time), Policy(), learned)
+        need_of(s, look_back(samples, n, learned.lead_time), STATED, learned)
         for n, s in enumerate(samples)
     ]
-    assert alone == needs(Policy(), samples, learned)
+    assert alone == needs(STATED, samples, learned)

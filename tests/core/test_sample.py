@@ -85,6 +85,21 @@ def test_what_nobody_knows_stays_unknown() -> None:
     assert take_sample(reading()) == Sample(at=NOW, scraped_at=NOW - 4)
 
 
+def test_prompt_tokens_add_up_over_those_that_tell() -> None:
+    """The sum is over the serving replicas whose rate is known; none known is no zero."""
+    sample = take_sample(
+        reading(
+            replace(ONE, name="a", prompt_token_rate=300.0),
+            replace(ONE, name="b", prompt_token_rate=0.5),
+            replace(ONE, name="silent"),
+            replace(ONE, name="asleep", asleep=True, prompt_token_rate=1e6),
+        )
+    )
+    assert sample.prompt_token_rate == 300.5
+    assert take_sample(reading(ONE)).prompt_token_rate is None
+    assert take_sample(reading(replace(ONE, prompt_token_rate=0.0))).prompt_token_rate == 0.0
+
+
 def test_refusals_of_engines_and_gateway_add_up() -> None:
     """Rejections come from the engines that serve and from the gateway."""
     refusing = reading(replace(ONE, rejection_rate=0.5), replace(ONE, name="b"))
@@ -151,6 +166,7 @@ _replicas = st.lists(
         busy_for=st.sampled_from([0.0, 105.0, 120.0]),
         first_token_rate=_values,
         token_rate=_values,
+        prompt_token_rate=_values,
         preemption_rate=_values,
         rejection_rate=_values,
     ),

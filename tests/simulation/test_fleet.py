@@ -265,12 +265,14 @@ def test_rates_are_the_growth_of_counters_over_the_rate_window() -> None:
     fleet = Fleet(SHAPE, arrivals=steady(1000, every=0.5))
     first = fleet.reading(0.0).replicas[0]
     assert first.first_token_rate is None
+    assert first.prompt_token_rate is None
     assert fleet.reading(0.0).ttft is None
     for tick in range(1, 31):
         reading = fleet.reading(tick * 15.0)
     replica = reading.replicas[0]
     assert replica.first_token_rate == pytest.approx(2.0, rel=0.02)
     assert replica.token_rate == pytest.approx(200.0, rel=0.05)
+    assert replica.prompt_token_rate == pytest.approx(2.0 * 50, rel=0.02)
     assert replica.preemption_rate == replica.rejection_rate == 0.0
     assert reading.ttft is not None
     assert reading.ttft.counts[-1] == pytest.approx(240, abs=2)

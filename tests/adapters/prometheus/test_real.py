@@ -52,7 +52,13 @@ def write_past() -> Past:
         past.add_page(page, pod(f"{name}-0", namespace=name), SCRAPES)
     # Rates and a histogram: half of the first tokens within 1 s, the other half within 2.5 s.
     for name in ("a", "b"):
-        engine(past, pod(name), generation_tokens_total=100.0, num_preemptions_total=0.0)
+        engine(
+            past,
+            pod(name),
+            generation_tokens_total=100.0,
+            prompt_tokens_total=350.0,
+            num_preemptions_total=0.0,
+        )
         base = {"model_name": "llama", "engine": "0", **pod(name)}
         started = SCRAPES[-1]
         grown = {at: (at - started) * 2.0 for at in SCRAPES}
@@ -156,11 +162,12 @@ async def test_the_pages_of_a_real_engine(
 
 
 async def test_rates_and_the_percentile(url: str) -> None:
-    """Two replicas at 100 tokens and 2 first tokens a second each; 95 % within 2.35 s."""
+    """Two replicas at 100 tokens, 350 of prompts and 2 first tokens a second; p95 2.35 s."""
     reading = await read(url, chosen())
     sample = take_sample(reading)
     assert sample.serving == 2
     assert sample.token_rate == pytest.approx(200.0)
+    assert sample.prompt_token_rate == pytest.approx(700.0)
     assert sample.first_token_rate == pytest.approx(4.0)
     assert sample.preemption_rate == 0.0
     assert reading.ttft is not None

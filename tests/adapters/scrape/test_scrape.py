@@ -125,7 +125,11 @@ def page(*lines: str) -> bytes:
 
 
 def engine_page(
-    running: float = 2.0, waiting: float = 1.0, tokens: float = 100.0, firsts: float = 40.0
+    running: float = 2.0,
+    waiting: float = 1.0,
+    tokens: float = 100.0,
+    firsts: float = 40.0,
+    prompts: float = 0.0,
 ) -> bytes:
     """Write a small page of one engine; half of its first tokens came within a second."""
     of = '{engine="0",model_name="m"'
@@ -134,6 +138,7 @@ def engine_page(
         f"vllm:num_requests_waiting{of}}} {waiting}",
         f"vllm:kv_cache_usage_perc{of}}} 0.5",
         f"vllm:generation_tokens_total{of}}} {tokens}",
+        f"vllm:prompt_tokens_total{of}}} {prompts}",
         f'vllm:time_to_first_token_seconds_bucket{of},le="1.0"}} {firsts / 2}',
         f'vllm:time_to_first_token_seconds_bucket{of},le="2.5"}} {firsts}',
         f'vllm:time_to_first_token_seconds_bucket{of},le="+Inf"}} {firsts}',
@@ -202,6 +207,19 @@ async def test_a_reset_loses_nothing(engines: Engines) -> None:
     engines.pages["a"] = engine_page(tokens=20.0)
     await world.scrape()
     assert (await world.replica(chosen())).token_rate == pytest.approx(7.0)
+
+
+async def test_prompt_tokens_are_told_apart_from_generated_ones(engines: Engines) -> None:
+    """Two pages five seconds apart give both rates; one page gives neither."""
+    engines.pages["a"] = engine_page(tokens=1000.0, prompts=7000.0)
+    world = World(engines)
+    await world.scrape()
+    first = await world.replica(chosen())
+    assert (first.token_rate, first.prompt_token_rate) == (None, None)
+    engines.pages["a"] = engine_page(tokens=1050.0, prompts=8500.0)
+    await world.scrape()
+    replica = await world.replica(chosen())
+    assert (replica.token_rate, replica.prompt_token_rate) == pytest.approx((10.0, 300.0))
 
 
 async def test_a_stalled_replica_is_told(engines: Engines) -> None:
