@@ -34,7 +34,7 @@ _RECENT_EXIT: Seconds = 3600.0
 _LOOPING_WITHIN: Seconds = 600.0
 _LOOPING_RESTARTS = 3
 _SCRAPED_BY: Seconds = 60.0
-_KILLED, _TERMINATED = 137, 143
+_TERMINATED = 143
 _OOM_KILLED, _BACK_OFF = "OOMKilled", "CrashLoopBackOff"
 _DEVICE_OOM = (
     "outofmemoryerror",
@@ -99,12 +99,8 @@ def _told(facts: Facts, found: list[tuple[Pod, Exit]]) -> str:
     return f"container {newest.container} of {pod.name} ({reason}{code}){when}{restarts}{others}"
 
 
-def _by_host(ended: Exit) -> bool:
-    return ended.reason == _OOM_KILLED or ended.code == _KILLED
-
-
 def _host_oom(facts: Facts, pods: tuple[Pod, ...]) -> Verdict:
-    found = _ended(facts, pods, _by_host)
+    found = _ended(facts, pods, lambda ended: ended.by_host)
     if not found:
         return None
     proven = [each for each in found if each[1].reason == _OOM_KILLED]
@@ -119,7 +115,7 @@ def _host_oom(facts: Facts, pods: tuple[Pod, ...]) -> Verdict:
 
 
 def _by_itself(ended: Exit) -> bool:
-    return not _by_host(ended) and ended.code not in (0, _TERMINATED, None)
+    return not ended.by_host and ended.code not in (0, _TERMINATED, None)
 
 
 def _names_device_memory(ended: Exit) -> bool:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from scaler.core.units import Seconds
 
+_KILLED = 137
+"""The exit code of what was sent SIGKILL."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
@@ -22,6 +25,11 @@ class Exit:
     code: int | None = None
     at: Seconds | None = None
     message: str = ""
+
+    @property
+    def by_host(self) -> bool:
+        """Say whether the host killed it: for want of host memory, as far as anybody knows."""
+        return self.reason == "OOMKilled" or self.code == _KILLED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -151,7 +151,10 @@ def _state(leader: Pod, *, heard: bool, at: Seconds, usual: Seconds) -> State:
     since = leader.created_at if leader.unready_at is None else leader.unready_at
     if at - since > PATIENCE * usual:
         blocked = leader.blocked not in {None, UNSCHEDULABLE}
-        return State.FAILING if leader.restarts or blocked else State.OVERDUE
+        # One that is killed for want of host memory is no demand: another would be killed alike.
+        killed = leader.last_exit is not None and leader.last_exit.by_host
+        fails = (leader.restarts > 0 or blocked) and not killed
+        return State.FAILING if fails else State.OVERDUE
     return State.UNSEEN if heard else State.LOADING
 
 
