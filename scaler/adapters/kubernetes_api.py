@@ -1,7 +1,8 @@
 """One session with an API server: asks, bounded in time and size, and translates every fault.
 
-aiohttp itself and not the client's threads: a hundred watches then cost a hundred sockets, not a
-hundred threads, and every read has a deadline.
+aiohttp itself and not the client's blocking reads in threads. Both take some 60 µs of CPU for an
+event, and little memory for a watch; but here a read ends when it is told to, at its deadline or
+with the process, and nothing that is seen has to cross from one thread to another.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def _of_mirror(mirror: Reflector[Any], settings: KubernetesSettings, now: Second
     cost = _COSTS.get(resource, f"counts are read one by one every {settings.poll_every:g} s")
     if mirror.denied:
         cure = "" if mirror.namespace else ", or name the namespaces"
-        yield f"may not list {resource} {where}: {cost} (grant get, list and watch{cure})"
+        yield f"may not list {resource} {where}: {cost} (grant list and watch{cure})"
     elif isinstance(mirror.fault, ClusterMissing):
         yield f"{resource} are unknown to the API server: {cost} (is KEDA, or the CRD, installed?)"
     elif mirror.unwatchable:

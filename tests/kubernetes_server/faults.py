@@ -22,6 +22,7 @@ class Faults:
 
     token: str | None = None
     denied: set[tuple[str, str]] = field(default_factory=set)
+    broken: set[tuple[str, str]] = field(default_factory=set)
     only_in: frozenset[str] | None = None
     failing: int | None = None
     retry_after: int | None = None

@@ -128,6 +128,8 @@ class ApiServer:
         if faults.refuses(asked.verb, asked.plural, asked.namespace):
             said = f'cannot {asked.verb} resource "{asked.plural}" in API group'
             return answers.status(403, "Forbidden", said)
+        if (asked.verb, asked.plural) in faults.broken:
+            return answers.status(500, "InternalError", "told to fail")
         handlers: dict[str, Callable[[web.Request, _Asked], Awaitable[web.StreamResponse]]] = {
             "list": self._list,
             "watch": self._watch,
