@@ -120,7 +120,7 @@ def _workloads(made: board.Dashboard) -> None:
     )
     made.with_panel(
         graph(
-            "Replicas",
+            "Replicas of each workload",
             "What each scale target asks for.",
             Query(_each("current_replicas"), _NAMED),
             look=Look(stacked=True, decimals=0),

@@ -19,8 +19,9 @@ def _of_process(metric: str) -> str:
 
 def _quantiles(histogram: str, by: str, legend: str) -> list[Query]:
     rates = f"sum by ({by}, le) (rate({histogram}_bucket{_OURS}[$__rate_interval]))"
+    # Without observations it is NaN, which is no duration at all.
     return [
-        Query(f"histogram_quantile({share}, {rates})", f"{legend} {name}")
+        Query(f"histogram_quantile({share}, {rates}) >= 0", f"{legend} {name}")
         for share, name in _EXACTLY
     ]
 
