@@ -98,7 +98,7 @@ async def test_clipping_makes_them_fit(trace: Path) -> None:
 
 
 async def test_columns_are_the_simulator_s(trace: Path) -> None:
-    """What means the same has the same name, in the CSV and in the JSON."""
+    """What means the same has the same name, in the CSV and in the JSON; the page tells all."""
     async with FakeOpenAi().serving() as server:
         result = await run(server, trace, "--format", "csv")
         as_json = only(await run(server, trace, "--format", "json"))
@@ -109,6 +109,9 @@ async def test_columns_are_the_simulator_s(trace: Path) -> None:
     assert set(COLUMNS) - of_fleets <= rows[0].keys()
     assert rows[0].keys() == as_json.keys()
     assert rows[0]["kinds"] == "served=20"
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "load-test.md"
+    told = page.read_text(encoding="utf-8")
+    assert [name for name in rows[0] if f"`{name}`" not in told] == []
 
 
 async def test_a_table_for_people(trace: Path) -> None:
@@ -291,12 +294,10 @@ async def test_the_same_seed_asks_for_the_same_and_sends_other_texts(trace: Path
     async with FakeOpenAi().serving() as server:
         for seed in ("3", "3", "4"):
             server.asked.clear()
-            arguments = ("--seed", seed, "--load", "0.5", "--duration", "400ms", "--rate", "50")
-            await run(server, trace, *arguments[:2], *arguments[4:])
-            runs.append([body["prompt"] for body in server.asked[4:]])
-    lengths = [[len(str(prompt).split()) for prompt in prompts] for prompts in runs]
-    assert sorted(lengths[0]) == sorted(lengths[1])
-    assert sorted(lengths[0]) != sorted(lengths[2])
+            await run(server, trace, "--seed", seed, "--rate", "50")
+            runs.append([body["prompt"] for body in server.asked if body["max_tokens"] == 5])
+    lengths = [sorted(len(str(prompt).split()) for prompt in prompts) for prompts in runs]
+    assert lengths[0] == lengths[1] != lengths[2]
     assert runs[0] != runs[1]
 
 
