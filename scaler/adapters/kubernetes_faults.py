@@ -53,9 +53,10 @@ def _of_mirror(mirror: Reflector[Any], settings: KubernetesSettings, now: Second
         yield f"{resource} are unknown to the API server: {cost} (is KEDA, or the CRD, installed?)"
     elif mirror.unwatchable:
         yield f"may not watch {resource} {where}: {polled} (grant watch)"
-    if mirror.fault is not None and not isinstance(mirror.fault, RightMissing | ClusterMissing):
+    trouble = mirror.trouble
+    if trouble and not isinstance(mirror.fault, RightMissing | ClusterMissing):
         age = "never" if mirror.seen_at is None else f"{max(0.0, now - mirror.seen_at):.0f} s ago"
-        yield f"{mirror.fault} ({resource} {where} were last seen {age})"
+        yield f"{trouble} ({resource} {where} were last seen {age})"
 
 
 def _of_kind(kind: TargetKind, settings: KubernetesSettings) -> Iterable[str]:

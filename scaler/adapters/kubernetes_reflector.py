@@ -15,6 +15,8 @@ import structlog
 from scaler.adapters.kubernetes_api import Link
 from scaler.adapters.kubernetes_errors import (
     ClusterAnswerInvalid,
+    ClusterBusy,
+    ClusterError,
     ClusterUnreachable,
     RightMissing,
     ViewExpired,
@@ -33,6 +35,8 @@ _EXPIRED = 410
 _LOST_AFTER = 5
 """Failures in a row after which all is listed anew: a server that was restored from a backup does
 not know the version that we saw last, and says so in several ways."""
+_PASSING = (ClusterUnreachable, ClusterBusy, ViewExpired)
+_NOT_PASSING = 3
 
 _log = structlog.get_logger(__name__)
 
@@ -85,11 +89,21 @@ class Reflector(Generic[T]):
         self._changed = changed
         self._position: str | None = None
         self._failures = 0
+        self._told = ""
 
     @property
     def denied(self) -> bool:
         """Say whether the right to list is missing."""
         return isinstance(self.fault, RightMissing)
+
+    @property
+    def trouble(self) -> str:
+        """Say what is wrong; nothing is, while a watch was only cut once or twice."""
+        if self.fault is None or (
+            isinstance(self.fault, _PASSING) and self._failures < _NOT_PASSING
+        ):
+            return ""
+        return str(self.fault) or type(self.fault).__name__
 
     async def run(self) -> None:
         """Mirror until cancelled; whatever fails is tried again."""
@@ -102,7 +116,9 @@ class Reflector(Generic[T]):
             return
         try:
             await self._watch()
-        except RightMissing:
+        except RightMissing as error:
+            if not self.unwatchable:
+                self._log(f"may not watch: {error}")
             self.unwatchable = True
             self._position = None
             await self._patience.pause(self._link.settings.poll_every)
@@ -111,20 +127,27 @@ class Reflector(Generic[T]):
         self._failures += 1
         if isinstance(error, ViewExpired | ClusterAnswerInvalid) or self._failures >= _LOST_AFTER:
             self._position = None
-        if not isinstance(error, ViewExpired) and str(error) != str(self.fault):
+        self.fault = error
+        self._log(self.trouble, None if isinstance(error, ClusterError) else error)
+
+    def _log(self, trouble: str, bug: Exception | None = None) -> None:
+        """Log what is wrong, once for as long as it lasts."""
+        if trouble and trouble != self._told:
+            self._told = trouble
             _log.warning(
                 "cluster-unread",
                 resource=self.kind.resource,
                 namespace=self.namespace,
-                error=str(error) or type(error).__name__,
+                error=trouble,
+                exc_info=bug,
             )
-        self.fault = error
 
     def _proven(self) -> None:
         """Note that at this moment the mirror is true."""
         self.seen_at = self._link.clock.now()
         self.fault = None
         self._failures = 0
+        self._told = ""
 
     async def _list(self) -> None:
         query = {"limit": str(self._link.settings.page)}

@@ -254,9 +254,11 @@ class ApiServer:
                 return
             waits = [asyncio.ensure_future(event.wait()) for event in (heard, ended)]
             left = 0.05 if self.faults.silent else min(max(0.0, until - now()), 1.0)
-            await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            for wait in waits:
-                wait.cancel()
+            try:
+                await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
 
     def bookmark(self) -> None:
         """Send a bookmark on every open watch that takes such."""
