@@ -201,6 +201,11 @@ def _plan(options: Options) -> Plan:
         raise click.UsageError("nan is no share: write a number from 0 to 1")
     if options["warm_up"] >= workload.length:
         raise click.UsageError("--warm-up leaves nothing of the --duration to measure")
+    if not any(request.arrived >= options["warm_up"] for request in workload.requests()):
+        raise CannotRun(
+            f"no request of {workload.trace.name} comes in so short a time at so low a rate: "
+            "raise --duration, --rate or --load"
+        )
     return Plan(
         endpoint=Endpoint(url=_base(options["url"]), key=_key(options), ca_file=options["ca_file"]),
         api=Api(options["api"]),
@@ -223,7 +228,8 @@ def _workload(options: Options) -> Workload:
         trace = _trace(options["trace"], options["seed"])
         profile = profile_named(options["profile"])
         if rate is not None:
-            multiple = rate / (trace.rate * max(level for _, level in profile.points))
+            peak = max(level for _, level in profile.points)
+            multiple = rate / (_rate(trace, options["duration"] or profile.duration) * peak)
         return Workload(
             trace=trace,
             profile=profile,
@@ -239,6 +245,12 @@ def _workload(options: Options) -> Workload:
 
 def _trace(name: str, seed: int) -> Trace:
     return shipped_shape(name).draw(seed) if name in SHIPPED else read_trace(Path(name))
+
+
+def _rate(trace: Trace, length: Seconds) -> float:
+    """Return the requests a second of the part of a trace that a test sees: bursts are no mean."""
+    seen = max(1, sum(row.at < length for row in trace.rows))
+    return seen / length if length < trace.duration else trace.rate
 
 
 def _base(url: str) -> str:

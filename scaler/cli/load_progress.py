@@ -30,11 +30,9 @@ def introduce(plan: Plan, model: Model, dialect: Dialect, say: Say) -> None:
                 f"note: {over:.1%} of the trace's requests are longer than the model's context "
                 f"of {model.longest} tokens: {fate}"
             )
-    peak = work.trace.rate * work.load * max(level for _, level in work.profile.points)
     say(
         f"sending {work.trace.name} under {work.profile.name} to {plan.endpoint.url} (model "
-        f"{model.name}) for {written(work.length)}, at the peak {peak:.3g} requests a second; "
-        "Ctrl-C ends it"
+        f"{model.name}) for {written(work.length)}; Ctrl-C ends it"
     )
 
 
