@@ -7,12 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from scaler.config import hardware
 from scaler.config.findings import Finding, Manifest, integer, mapping
 from scaler.config.keys import FROM_ENV
-from scaler.config.promql import QueryInvalid, parse_query, selectors
+from scaler.config.promql import (
+    QueryInvalid,
+    named_query,
+    parse_query,
+    pin_to_namespace,
+    selectors,
+)
+from scaler.core.gateway import LATCHED_FOR
 
 GUARD = 60
 """Seconds of scale-down stabilisation that guard against a late read of the count."""
 
 _HPA_DEFAULT_WINDOW = 300
+_UNNAMED = "default"
+"""What a manifest without a namespace has; where it is applied, it may get another one."""
 _BEHAVIOR = ("spec", "advanced", "horizontalPodAutoscalerConfig", "behavior")
 _HARDWARE_TRIGGERS = {"cpu", "memory"}
 
@@ -24,6 +33,7 @@ def object_findings(
 ) -> Iterator[Finding]:
     """Yield what is wrong with the object around the triggers at the places `ours`."""
     yield from _zero(manifest, triggers, ours)
+    yield from _foreign(manifest, triggers, ours)
     yield from _fallback(manifest)
     yield from _beside(manifest, triggers, ours)
     yield from _advise(manifest, triggers, ours)
@@ -78,12 +88,38 @@ def _woken_by_poll(
     if any(triggers[index].get("type") == "external-push" for index in waking):
         return
     seconds = integer(manifest.spec.get("pollingInterval"), 30)
+    missed = ", and misses who has left by then" if seconds >= LATCHED_FOR else ""
     yield manifest.warning(
         "woken-by-poll",
-        f"type external wakes a fleet of zero only at KEDA's next poll, up to {seconds}s later",
+        f"type external wakes a fleet of zero only at KEDA's next poll, up to {seconds}s "
+        f"later{missed}",
         "use type external-push",
         *("spec", "triggers", waking[0], "type"),
     )
+
+
+def _foreign(manifest: Manifest, triggers: Triggers, ours: Sequence[int]) -> Iterator[Finding]:
+    """Find queries that name a namespace themselves: the scaler refuses all but their own."""
+    if manifest.namespace == _UNNAMED:
+        return
+    for index in ours:
+        for key in ("activationQuery", "rejectionQuery"):
+            query = _metadata(triggers[index]).get(key)
+            if not isinstance(query, str) or named_query(query) is not None:
+                continue
+            try:
+                parse_query(query)
+            except QueryInvalid:
+                continue  # told as a fault of the metadata
+            try:
+                pin_to_namespace(query, manifest.namespace)
+            except QueryInvalid as error:
+                yield manifest.warning(
+                    "foreign-namespace",
+                    f"{key}: {error}",
+                    "leave the label out, or have the operator name the query: name:…",
+                    *("spec", "triggers", index, "metadata", key),
+                )
 
 
 def _fallback(manifest: Manifest) -> Iterator[Finding]:

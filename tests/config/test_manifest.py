@@ -181,11 +181,31 @@ def test_ways_to_wake() -> None:
     assert _changed(ZERO, query, ("type: external", "type: external-push")) == []
     (finding,) = _changed(ZERO, query)
     assert (finding.rule, finding.severity) == ("woken-by-poll", Severity.WARNING)
+    assert "misses" not in finding.message
+    (finding,) = _changed(ZERO, query, ("spec:\n", "spec:\n  pollingInterval: 90\n"))
+    assert finding.message.endswith("up to 90s later, and misses who has left by then")
     assert _changed(ZERO, ("  triggers:\n", "  triggers:\n    - type: cron\n")) == []
     (finding,) = _changed(ZERO, _add("profile", "slow"))
     assert (finding.rule, finding.severity) == ("zero-without-wake", Severity.WARNING)
     rules = {f.rule for f in _changed(ZERO, ("  triggers:\n", "  triggers:\n    - type: cpu\n"))}
     assert rules == {"zero-without-wake", "hardware-trigger"}
+
+
+@pytest.mark.parametrize(
+    ("query", "rules"),
+    [
+        ("sum(queue)", []),
+        ("name:gateway-queue", []),
+        ('sum(queue{namespace="prod"})', []),
+        ('sum(queue{namespace="other"})', ["foreign-namespace"]),
+        ('sum(queue{namespace=~".*"})', ["foreign-namespace"]),
+        ("sum(queue", ["metadata"]),
+    ],
+)
+@pytest.mark.parametrize("key", ["activationQuery", "rejectionQuery"])
+def test_a_query_of_another_namespace_is_warned_of(key: str, query: str, rules: list[str]) -> None:
+    """The scaler refuses it, unless its source calls the namespace by another label."""
+    assert [finding.rule for finding in _changed(_add(key, query))] == rules
 
 
 def test_a_fallback_of_zero_takes_the_fleet_down() -> None:

@@ -110,6 +110,10 @@ class House:
         """Return what the board says."""
         return self.board.snapshot.of("llm", name)[0]
 
+    def decided_at(self) -> list[float]:
+        """Return when each workload was last decided on."""
+        return [posting.decision.at for posting in self.board.snapshot.postings.values()]
+
     def said(self) -> tuple[int | None, bool | None, Reason]:
         """Return count, activity and reason."""
         decision = self.posting().decision
@@ -343,7 +347,9 @@ async def test_a_thousand_fleets_are_woken_in_one_round() -> None:
     names = [f"m{number}" for number in range(1000)]
     house = House(cluster=FakeCluster(**dict.fromkeys(names, ZERO)))
     async with house.running(*names):
+        await house.until(lambda: sum(len(read) for _, read in house.source.reads) >= len(names))
         await house.passes(16)
+        await house.until(lambda: all(at >= START + 10 for at in house.decided_at()))
         before = house.board.snapshot.postings
         house.gateways.waiting.update(dict.fromkeys(names[::10], 1.0))
         await house.passes(5)

@@ -329,11 +329,15 @@ async def test_a_query_that_fails_when_it_runs_spoils_no_batch(url: str) -> None
     clashing = "gateway_queue + on () group_left () (gateway_queue or vllm:num_requests_running)"
     bad = replace(chosen(), activation_query=clashing)
     many = [replace(chosen(), activation_query=f"gateway_queue * {n}") for n in range(1, 31)]
-    asked = source(url).own_queries
+    asked = source(url)
+    requests = []
     for _ in range(2):
-        demands = dict(await asked.demands([bad, *many], NOW))
-        assert isinstance(demands.pop(bad), SelectionInvalid)
+        demands = await asked.own_queries.demands([bad, *many], NOW)
+        assert isinstance(demands[bad], SelectionInvalid)
         assert [demands[each] for each in many] == [7.0 * n for n in range(1, 31)]
+        requests.append(asked.stats()["query"].asked)
+    # Two batches and one of them query by query; then the bad one alone and the others in two.
+    assert requests == [2 + 20, 2 + 20 + 3]
 
 
 async def test_thousands_of_fleets_are_asked_in_few_requests(url: str) -> None:
