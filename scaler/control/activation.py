@@ -12,6 +12,7 @@ import structlog
 from scaler.control.board import Snapshot
 from scaler.control.ports import Gateways, SourceError, SourceUnreachable
 from scaler.control.registry import Entry
+from scaler.control.sight import Sight, sight_of
 from scaler.core.gateway import LATCHED_FOR, Gateway, demand_at_zero
 from scaler.core.history import History
 from scaler.core.reading import Reading
@@ -75,7 +76,7 @@ class Activation:
     def changed(
         self,
         waiting: Waiting,
-        histories: Mapping[Selection, History],
+        histories: Mapping[Sight, History],
         snapshot: Snapshot,
         at: Seconds,
     ) -> Waiting:
@@ -85,7 +86,7 @@ class Activation:
             posting = snapshot.postings.get(entry.key)
             if posting is None:
                 continue
-            history = histories.get(selection)
+            history = histories.get(sight_of(entry.key, selection))
             samples = history.samples if history is not None else ()
             known = Gateway(asked=True, answers=tuple(self._answers.get(selection, ())))
             told = posting.decision.demand, posting.query_fault

@@ -9,13 +9,14 @@ import structlog
 
 from scaler.control.board import Posting
 from scaler.control.ports import Cluster, SourceError
+from scaler.control.sight import Sight, sight_of
 from scaler.core.diagnosis import diagnose
 from scaler.core.diagnosis_facts import Facts
 from scaler.core.history import History
 from scaler.core.moves import Moves
 from scaler.core.reading import Reading, ReplicaReading
 from scaler.core.units import Seconds
-from scaler.core.workload import Scale, Selection, WorkloadKey
+from scaler.core.workload import Scale, WorkloadKey
 
 _REMEMBERED: Seconds = 86_400.0
 _NAMES_TO_SPARE = 100
@@ -25,7 +26,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class Heard:
-    """What a source has told of one selection: its newest replicas, and who ever reported."""
+    """What a source has told of one sight: its newest replicas, and who ever reported."""
 
     looked_since: Seconds
     replicas: tuple[ReplicaReading, ...] = ()
@@ -39,12 +40,12 @@ class Diagnosing:
     def __init__(self, cluster: Cluster | None) -> None:
         """Start without memory."""
         self._cluster = cluster
-        self._heard: dict[Selection, Heard] = {}
+        self._heard: dict[Sight, Heard] = {}
         self._moves: dict[WorkloadKey, Moves] = {}
 
-    def hear(self, selection: Selection, reading: Reading | SourceError, at: Seconds) -> None:
-        """Take in what a source said of a selection at a tick."""
-        heard = self._heard.setdefault(selection, Heard(looked_since=at))
+    def hear(self, sight: Sight, reading: Reading | SourceError, at: Seconds) -> None:
+        """Take in what a source said of a sight at a tick."""
+        heard = self._heard.setdefault(sight, Heard(looked_since=at))
         if isinstance(reading, SourceError):
             heard.replicas = ()
             heard.targets_silent = reading.targets_silent
@@ -56,9 +57,9 @@ class Diagnosing:
             lately = at - _REMEMBERED
             heard.names = {name: last for name, last in heard.names.items() if last > lately}
 
-    def keep_only(self, selections: Collection[Selection], keys: Collection[WorkloadKey]) -> None:
+    def keep_only(self, sights: Collection[Sight], keys: Collection[WorkloadKey]) -> None:
         """Forget everything else."""
-        self._heard = {s: heard for s, heard in self._heard.items() if s in selections}
+        self._heard = {s: heard for s, heard in self._heard.items() if s in sights}
         self._moves = {key: moves for key, moves in self._moves.items() if key in keys}
 
     def diagnosed(self, posting: Posting, history: History, scale: Scale | None) -> Posting:
@@ -70,7 +71,7 @@ class Diagnosing:
         except Exception:  # noqa: BLE001 - whatever it is, the decision must be posted
             _log.exception("diagnosis-failed", workload=str(posting.key))
             return posting
-        heard = self._heard.get(posting.selection)
+        heard = self._heard.get(sight_of(posting.key, posting.selection))
         replicas = heard.replicas if heard is not None else ()
         return replace(posting, diagnosis=diagnosis, replicas=replicas)
 
@@ -78,7 +79,7 @@ class Diagnosing:
         self, posting: Posting, history: History, scale: Scale | None, moves: Moves
     ) -> Facts:
         decision, selection = posting.decision, posting.selection
-        heard = self._heard.get(selection) or Heard(looked_since=decision.at)
+        heard = self._heard.get(sight_of(posting.key, selection)) or Heard(looked_since=decision.at)
         cluster, place = self._cluster, (posting.key.namespace, posting.key.name)
         return Facts(
             now=decision.at,

@@ -1,11 +1,10 @@
-"""Follows one source: takes a sample of each selection a tick, decides, and posts on the board."""
+"""Follows one source: has a sample of each workload taken a tick, decides, and posts the answer."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -13,24 +12,22 @@ import structlog
 from scaler.config.trigger import Resolved
 from scaler.control.activation import Activation
 from scaler.control.board import Board, Posting
+from scaler.control.chronicle import Chronicle
 from scaler.control.contest import contested
 from scaler.control.diagnosing import Diagnosing
-from scaler.control.ports import Cluster, Gateways, Source, SourceError, SourceUnreachable
+from scaler.control.placement import Placement
+from scaler.control.ports import Cluster, Gateways, Source, SourceError
 from scaler.control.registry import Entry, Registry
+from scaler.control.sight import Sight, sight_of
 from scaler.core.decision import Decision, decide, with_notes
-from scaler.core.history import History, Judgement, span_needed
-from scaler.core.minutes import MINUTE, REMEMBERED
+from scaler.core.history import Judgement, span_needed
 from scaler.core.reading import Reading
 from scaler.core.reasons import Reason
-from scaler.core.sample import take_sample
-from scaler.core.units import TICK, Seconds, tick_at
+from scaler.core.units import Seconds, tick_at
 from scaler.core.workload import Scale, Selection, WorkloadKey
 
-_READ_WITHIN: Seconds = 10.0
-_MEND_WITHIN: Seconds = 5.0
 _RECALLS_AT_ONCE = 4
 _ADMITTED_TOGETHER = 50
-_RECALL_CHUNK: Seconds = 6 * 3600.0
 _DECISIONS_BETWEEN_BREATHS = 25
 
 
@@ -47,7 +44,7 @@ class FollowerStats:
 
 
 class Follower:
-    """Keeps the histories of the selections of one source and judges their workloads."""
+    """Judges the workloads of one source by their histories."""
 
     def __init__(
         self,
@@ -65,19 +62,19 @@ class Follower:
         self._cluster = cluster
         self.activation = Activation(gateways)
         self._diagnosing = Diagnosing(cluster)
-        self._histories: dict[Selection, History] = {}
+        self._placement = Placement(cluster)
+        self._chronicle = Chronicle(source, self._placement, self._hear)
         self._judgements: dict[WorkloadKey, Judgement] = {}
-        self._troubles: dict[Selection, str] = {}
-        self._minutes_wanted: dict[Selection, Seconds] = {}
         self._admitted: dict[WorkloadKey, tuple[Resolved | None, str | None]] = {}
         self._log = structlog.get_logger(__name__).bind(source=source.name)
 
     async def tick(self, at: Seconds) -> None:
         """Sample, decide and post at the tick `at`. Troubles are noted, never raised."""
         self._drop_unused(self._entries())
+        self._look_at_pods(self._entries())
         known = [(entry, s) for entry, s in self._entries() if self._is_admitted(entry)]
-        await self._sample({selection for _, selection in known}, at)
-        await self._mend(at)
+        await self._sample(known, at)
+        await self._chronicle.mend(at)
         self._forget_old(at)
         await self._decide(known, at)
         self.stats.ticks += 1
@@ -91,6 +88,9 @@ class Follower:
         """
         fresh = [(entry, s) for entry, s in self._entries() if not self._is_admitted(entry)]
         entries = fresh[:_ADMITTED_TOGETHER]
+        if not entries:
+            return False
+        self._placement.look({sight_of(entry.key, selection) for entry, selection in fresh})
         posted = self._board.snapshot.postings
         await self._decide([e for e in fresh if e[0].key not in posted], at)
         limit = asyncio.Semaphore(_RECALLS_AT_ONCE)
@@ -100,7 +100,8 @@ class Follower:
                 await self._recall_windows(entry, selection, at)
 
         await asyncio.gather(*(recall(entry, selection) for entry, selection in entries))
-        await self._sample({s for _, s in entries if not self._is_sampled(s, at)}, at)
+        fresh_here = [e for e in entries if not self._is_sampled(*e, at)]
+        await self._sample(fresh_here, at)
         await self._decide(entries, at)
         self._admitted.update({entry.key: _terms(entry) for entry, _ in entries})
         return len(fresh) > len(entries)
@@ -121,32 +122,18 @@ class Follower:
         """Ask the gateways of the fleets at zero, and decide anew where that changes an answer."""
         waiting = self.activation.waiting(self._entries(), self._scale)
         await self.activation.ask(waiting, at)
-        changed = self.activation.changed(waiting, self._histories, self._board.snapshot, at)
+        histories = self._chronicle.histories
+        changed = self.activation.changed(waiting, histories, self._board.snapshot, at)
         await self._decide(changed, at)
 
     async def recall_a_day(self, at: Seconds) -> None:
-        """Read back, coarsely and a chunk at a time, the day that quantities are learned from."""
-        for selection, known_from in list(self._minutes_wanted.items()):
-            history = self._histories.get(selection)
-            if history is None:
-                del self._minutes_wanted[selection]
-                continue
-            oldest = at - REMEMBERED
-            start = max(oldest, known_from - _RECALL_CHUNK)
-            readings = await self._recall(selection, start, known_from, MINUTE)
-            if readings is None:
-                return
-            history.recall_minutes(take_sample(reading) for reading in readings)
-            if start <= oldest or not readings:
-                del self._minutes_wanted[selection]
-            else:
-                self._minutes_wanted[selection] = start
-            await asyncio.sleep(0)
+        """Read back the day that quantities are learned from."""
+        await self._chronicle.recall_a_day(at)
 
     @property
     def wants_minutes(self) -> bool:
         """Say whether part of the day is still to be read back."""
-        return bool(self._minutes_wanted)
+        return self._chronicle.wants_minutes
 
     def _entries(self) -> list[tuple[Entry, Selection]]:
         return [
@@ -158,134 +145,73 @@ class Follower:
     def _is_admitted(self, entry: Entry) -> bool:
         return self._admitted.get(entry.key) == _terms(entry)
 
-    def _is_sampled(self, selection: Selection, at: Seconds) -> bool:
-        history = self._histories.get(selection)
-        newest = history.newest if history is not None else None
-        return newest is not None and newest.at == at
-
     def _drop_unused(self, entries: Iterable[tuple[Entry, Selection]]) -> None:
         kept = list(entries)
-        selections = {selection for _, selection in kept}
         keys = {entry.key for entry, _ in kept}
-        self._histories = {s: h for s, h in self._histories.items() if s in selections}
-        self._troubles = {s: t for s, t in self._troubles.items() if s in selections}
+        sights = {sight_of(entry.key, selection) for entry, selection in kept}
+        self._chronicle.keep_only(sights)
+        self._placement.keep_only(sights)
         self._judgements = {k: j for k, j in self._judgements.items() if k in keys}
         self._admitted = {k: t for k, t in self._admitted.items() if k in keys}
-        self.activation.keep_only(selections, keys)
-        self._diagnosing.keep_only(selections, keys)
+        self.activation.keep_only({selection for _, selection in kept}, keys)
+        self._diagnosing.keep_only(sights, keys)
         names = {(key.namespace, key.name) for key in keys}
         for told in [told for told in self.stats.decisions if told[:2] not in names]:
             del self.stats.decisions[told]
 
+    def _look_at_pods(self, entries: Sequence[tuple[Entry, Selection]]) -> None:
+        """Look at the pods; who is now seen for what it is, is taken in anew."""
+        self._placement.look({sight_of(entry.key, selection) for entry, selection in entries})
+        mixed = self._chronicle.forget_mixed()
+        for entry, selection in entries:
+            if sight_of(entry.key, selection) in mixed:
+                self._admitted.pop(entry.key, None)
+                self._judgements.pop(entry.key, None)
+
     def _forget_old(self, at: Seconds) -> None:
-        """Drop the samples that no workload of a selection needs any more."""
-        spans: dict[Selection, Seconds] = {}
+        """Drop the samples that no workload of a sight needs any more."""
+        spans: dict[Sight, Seconds] = {}
         for entry, selection in self._entries():
             if entry.resolved is not None:
+                sight = sight_of(entry.key, selection)
                 span = span_needed(entry.resolved.policy, self._judgement(entry.key).learned)
-                spans[selection] = max(span, spans.get(selection, 0.0))
-        for selection, span in spans.items():
-            self._history(selection).forget(at, span)
+                spans[sight] = max(span, spans.get(sight, 0.0))
+        for sight, span in spans.items():
+            self._chronicle.history(sight).forget(at, span)
 
-    def _history(self, selection: Selection) -> History:
-        return self._histories.setdefault(selection, History())
+    def _is_sampled(self, entry: Entry, selection: Selection, at: Seconds) -> bool:
+        return self._chronicle.is_sampled(sight_of(entry.key, selection), at)
 
     def _judgement(self, key: WorkloadKey) -> Judgement:
         return self._judgements.setdefault(key, Judgement())
 
-    async def _sample(self, selections: Collection[Selection], at: Seconds) -> None:
-        if not selections:
+    async def _sample(self, entries: Collection[tuple[Entry, Selection]], at: Seconds) -> None:
+        """Take a sample of what each of these sees."""
+        stated: dict[Sight, Seconds | None] = {}
+        for entry, selection in entries:
+            sight = sight_of(entry.key, selection)
+            lead_time = entry.resolved.policy.lead_time if entry.resolved is not None else None
+            stated[sight] = max(lead_time or 0.0, stated.get(sight) or 0.0) or None
+        if not stated:
             return
-        heard = 0
-        for selection, reading in (await self._read(selections, at)).items():
-            history = self._history(selection)
-            self.activation.hear(selection, reading)
-            self._diagnosing.hear(selection, reading, at)
-            if isinstance(reading, SourceError):
-                self._troubles[selection] = str(reading)
-                if history.missed_from is None:
-                    history.missed_from = at
-                continue
-            self._troubles.pop(selection, None)
-            history.add(take_sample(reading))
-            history.replicas = frozenset(replica.name for replica in reading.replicas)
-            if history.known_from is None:
-                history.known_from = at
-            heard += bool(reading.replicas)
-        self.stats.coverage = heard / len(selections)
+        heard = await self._chronicle.sample(stated, at)
+        self.stats.failed_ticks = self._chronicle.failed_reads
+        self.stats.coverage = heard / len(stated)
         if heard:
             self.stats.last_heard = at
 
-    async def _read(
-        self, selections: Collection[Selection], at: Seconds
-    ) -> Mapping[Selection, Reading | SourceError]:
-        """Read within a deadline; whatever goes wrong becomes each selection's trouble."""
-        name = self.source.name
-        try:
-            async with asyncio.timeout(_READ_WITHIN):
-                return await self.source.read(selections, at)
-        except TimeoutError:
-            fault = SourceUnreachable(f'source "{name}" gave no answer within {_READ_WITHIN:g} s')
-        except Exception as error:  # noqa: BLE001 - a source's fault must not end the loop
-            self._log.exception("source-failed")
-            fault = SourceUnreachable(f'source "{name}" failed: {type(error).__name__}')
-        self.stats.failed_ticks += 1
-        return dict.fromkeys(selections, fault)
+    def _hear(self, sight: Sight, reading: Reading | SourceError, at: Seconds) -> None:
+        self.activation.hear(sight.selection, reading)
+        self._diagnosing.hear(sight, reading, at)
 
     async def _recall_windows(self, entry: Entry, selection: Selection, at: Seconds) -> None:
-        """Read back the windows' samples, unless they are known already."""
-        if entry.resolved is None:
-            return
-        history = self._history(selection)
-        judgement = self._judgement(entry.key)
-        start = tick_at(at - span_needed(entry.resolved.policy, judgement.learned))
-        end = (at if history.known_from is None else history.known_from) - TICK
-        if start > end:
-            return
-        first_time = history.known_from is None
-        readings = await self._recall(selection, start, end, TICK)
-        if readings is None:
-            history.missed_from = start
-            return
-        history.known_from = start
-        history.fill(take_sample(reading) for reading in readings)
-        if first_time and readings:
-            self._minutes_wanted[selection] = start
-
-    async def _mend(self, at: Seconds) -> None:
-        """Read back what was missed, now that the source answers again.
-
-        After an outage that is every workload: what takes too long is left for the next tick.
-        """
-        began = time.monotonic()
-        for selection, history in list(self._histories.items()):
-            if time.monotonic() - began > _MEND_WITHIN:
-                return
-            missed = history.missed_from
-            if missed is None or selection in self._troubles:
-                continue
-            readings = await self._recall(selection, missed, at - TICK, TICK)
-            if readings is None:
-                return
-            history.missed_from = None
-            history.known_from = min(missed, history.known_from or missed)
-            history.fill(take_sample(reading) for reading in readings)
-
-    async def _recall(
-        self, selection: Selection, start: Seconds, end: Seconds, step: Seconds
-    ) -> Sequence[Reading] | None:
-        try:
-            return await self.source.recall(selection, start, end, step)
-        except SourceError as error:
-            self._troubles[selection] = str(error)
-            self._log.warning("recall-failed", namespace=selection.namespace, error=str(error))
-        except Exception as error:  # noqa: BLE001 - a source's fault must not end the loop
-            self._troubles[selection] = f"reading history failed: {type(error).__name__}"
-            self._log.exception("recall-failed-oddly", namespace=selection.namespace)
-        return None
+        if entry.resolved is not None:
+            learned = self._judgement(entry.key).learned
+            start = tick_at(at - span_needed(entry.resolved.policy, learned))
+            await self._chronicle.recall_windows(sight_of(entry.key, selection), start, at)
 
     async def _decide(self, entries: Sequence[tuple[Entry, Selection]], at: Seconds) -> None:
-        contests = contested(entries, {s: h.replicas for s, h in self._histories.items()}, at)
+        contests = contested(entries, self._chronicle.histories, at)
         posted: dict[WorkloadKey, Posting] = {}
         for count, (entry, selection) in enumerate(entries, start=1):
             try:
@@ -309,9 +235,10 @@ class Follower:
         if entry.resolved is None:
             return None
         policy = entry.resolved.policy
-        history = self._history(selection)
+        sight = sight_of(entry.key, selection)
+        history = self._chronicle.history(sight)
         judgement = self._judgement(entry.key)
-        judgement.update(policy, history, at)
+        judgement.update(policy, history, at, self._placement.lead_time(sight))
         scale = self._scale(entry, selection)
         decision = decide(
             policy,
@@ -332,7 +259,7 @@ class Follower:
             policy=policy,
             selection=selection,
             decision=decision,
-            trouble=self._troubles.get(selection),
+            trouble=self._chronicle.troubles.get(sight),
             fault=entry.fault,
             query_fault=self.activation.fault(selection),
         )
@@ -343,7 +270,7 @@ class Follower:
         if self._cluster is not None:
             return self._cluster.scale(entry.key.namespace, entry.key.name)
         judgement = self._judgement(entry.key)
-        history = self._histories.get(selection)
+        history = self._chronicle.histories.get(sight_of(entry.key, selection))
         newest = history.newest if history is not None else None
         if newest is not None and newest.known > 0:
             judgement.current = newest.known

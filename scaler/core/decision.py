@@ -273,14 +273,9 @@ def _within_corridor(
 def _with_absent(lines: Corridor, newest: Sample, scale: Scale) -> tuple[Corridor, int]:
     """Widen the corridor by the replicas that were asked for and have never been heard of.
 
-    Those that are overdue no longer count as coming. One that fails takes a place that demand
-    needs, as a stalled one does, unless it is one too many, as in a rollout.
+    Those that are overdue no longer count as coming.
     """
-    silent = max(0, scale.current - newest.reporting - newest.unseen)
-    failing = min(newest.failing, silent)
-    floor = lines.floor + min(failing, lines.floor)
-    lines = replace(lines, floor=floor, ceiling=max(lines.ceiling, floor))
-    absent = max(0, silent - newest.overdue)
+    absent = max(0, scale.current - newest.reporting - newest.unseen - newest.overdue)
     if not absent:
         return lines, 0
     if 2 * (absent + newest.unseen) > scale.current:

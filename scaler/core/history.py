@@ -26,7 +26,8 @@ class History:
     """Samples of one selection, ascending, one a tick; and its day in minutes.
 
     `version` grows whenever anything but the newest end changes, so that what was computed from
-    older samples can be told to be out of date. `replicas` are the newest reading's names.
+    older samples can be told to be out of date. `replicas` are the newest reading's names, `placed`
+    says that pods told whose they are.
     `known_from` is the earliest tick that was asked for, `missed_from` the first tick that failed
     and may be read back.
     """
@@ -37,6 +38,7 @@ class History:
         self.minutes = Minutes()
         self.version = 0
         self.replicas: frozenset[str] = frozenset()
+        self.placed = False
         self.known_from: Seconds | None = None
         self.missed_from: Seconds | None = None
 

@@ -45,6 +45,17 @@ def kin_of(pods: Iterable[Pod]) -> Kin:
     return Kin(frozenset(pattern for pod in pods for pattern in _patterns(pod)))
 
 
+def kin_of_target(kind: str, name: str) -> Kin:
+    """Say what the pods of a scale target of this kind and name are called."""
+    own = re.escape(name)
+    of_kind = {
+        "Deployment": [rf"({own}-{_RANDOM}{{1,10}}-{_RANDOM}{{5}})"],
+        "StatefulSet": [rf"({own}-[0-9]+)"],
+        "LeaderWorkerSet": [rf"({own}-[0-9]+)(?:-[0-9]+)?"],
+    }
+    return Kin(frozenset(of_kind.get(kind, ())))
+
+
 def _patterns(pod: Pod) -> Iterator[str]:
     if pod.replica != pod.name:
         yield rf"({re.escape(stem_of(pod.replica))}[0-9]+)(?:-[0-9]+)?"

@@ -63,8 +63,7 @@ class Reading:
     of and has never heard. `silent` and `unheard` are their names, as far as they are known, and
     `partial` says that an unknown number may be missing.
     `latencies` are the histograms that `ttft` is the sum of, by `stem_of` their pods' names.
-    Only pods tell `overdue`, the replicas that no longer count as coming, and `failing`, those of
-    them that take a place and fail in it.
+    Only pods tell `overdue`, the replicas that no longer count as coming.
     `rejection_rate` is what a gateway refused, per second (`rejectionQuery`); `activation` is the
     demand that waits at a gateway (`activationQuery`); both `None` where no query is configured,
     or where it gave no number: `query_fault` then says why.
@@ -77,7 +76,6 @@ class Reading:
     unseen: int = 0
     loading: int = 0
     overdue: int = 0
-    failing: int = 0
     silent: frozenset[str] = frozenset()
     unheard: frozenset[str] = frozenset()
     partial: bool = False

@@ -18,9 +18,8 @@ class Sample:
 
     A replica serves when it reports and is neither asleep nor stalled. `kv_cache` is the mean over
     engines (0..1), `queued` the number of serving replicas with a request waiting, `saturated` the
-    median running of those. `overdue` replicas do not count as coming any more, and those of them
-    that are `failing` take a place. Rates are per second over `RATE_WINDOW`. `None` means not
-    known.
+    median running of those. `overdue` replicas do not count as coming any more. Rates are per
+    second over `RATE_WINDOW`. `None` means not known.
     """
 
     at: Seconds
@@ -32,7 +31,6 @@ class Sample:
     unseen: int = 0
     loading: int = 0
     overdue: int = 0
-    failing: int = 0
     waiting: float = 0.0
     running: float = 0.0
     queued: int = 0
@@ -94,7 +92,6 @@ def take_sample(reading: Reading) -> Sample:
         unseen=reading.unseen + len(reading.replicas) - len(told),
         loading=reading.loading,
         overdue=reading.overdue,
-        failing=reading.failing,
         waiting=sum(r.waiting for r in serving),
         running=sum(r.running for r in serving),
         queued=len(queued),

@@ -20,9 +20,6 @@ from scaler.core.units import Seconds
 PATIENCE = 3.0
 """A replica that loads for longer than so many usual lead times no longer counts as coming."""
 
-UNSCHEDULABLE = "Unschedulable"
-"""Why a pod has no node yet; such a pod takes nobody's place, and another would fare no better."""
-
 
 class State(StrEnum):
     """What a replica that does not report may be; one that does is told apart by its signals."""
@@ -30,7 +27,6 @@ class State(StrEnum):
     LOADING = "loading"
     UNSEEN = "unseen"
     OVERDUE = "overdue"
-    FAILING = "failing"
 
 
 def narrow(reading: Reading, pods: Collection[Pod], usual: Seconds) -> Reading:
@@ -90,7 +86,6 @@ def _restricted(
     states: Mapping[State, int],
 ) -> Reading:
     unseen = states.get(State.UNSEEN, 0)
-    failing = states.get(State.FAILING, 0)
     stems = {stem_of(name) for name in own}
     foreign = len(own) < len(reading.replicas) or not reading.latencies.keys() <= stems
     latencies = {stem: part for stem, part in reading.latencies.items() if stem in stems}
@@ -99,8 +94,7 @@ def _restricted(
         replicas=tuple(replicas),
         unseen=max(unseen, len(replicas) + 1) if reading.partial else unseen,
         loading=states.get(State.LOADING, 0),
-        overdue=states.get(State.OVERDUE, 0) + failing,
-        failing=failing,
+        overdue=states.get(State.OVERDUE, 0),
         ttft=add_latencies(latencies.values()) if foreign else reading.ttft,
         latencies=latencies,
     )
@@ -145,16 +139,15 @@ def _reports(members: Collection[Pod], reporting: set[str], silent: set[str]) ->
 
 
 def _state(leader: Pod, *, heard: bool, at: Seconds, usual: Seconds) -> State:
-    """Return the state of a replica that does not report, by the pod that serves its API."""
+    """Return the state of a replica that does not report, by the pod that serves its API.
+
+    How its container ended is no part of that: an exit is neither demand nor the want of it.
+    """
     if leader.ready:
         return State.UNSEEN
     since = leader.created_at if leader.unready_at is None else leader.unready_at
     if at - since > PATIENCE * usual:
-        blocked = leader.blocked not in {None, UNSCHEDULABLE}
-        # One that is killed for want of host memory is no demand: another would be killed alike.
-        killed = leader.last_exit is not None and leader.last_exit.by_host
-        fails = (leader.restarts > 0 or blocked) and not killed
-        return State.FAILING if fails else State.OVERDUE
+        return State.OVERDUE
     return State.UNSEEN if heard else State.LOADING
 
 

@@ -141,7 +141,7 @@ async def test_a_gap_that_cannot_be_read_back_forbids_scale_in() -> None:
 
 async def test_a_source_that_hangs_counts_as_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """A read without an answer ends at its deadline and is a missing tick, not a stopped loop."""
-    monkeypatch.setattr("scaler.control.follower._READ_WITHIN", 0.01)
+    monkeypatch.setattr("scaler.control.chronicle._READ_WITHIN", 0.01)
     house = build(calm, FakeCluster(chat=FOUR))
     house.ask()
     house.source.hangs = True

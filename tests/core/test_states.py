@@ -24,8 +24,7 @@ def states(pods: list[Pod], *names: str, silent: frozenset[str] = frozenset()) -
     seen = reading(*(reports(name) for name in names), silent=silent)
     sample = take_sample(narrow(seen, pods, USUAL))
     counts = {
-        state: getattr(sample, state)
-        for state in ("serving", "unseen", "loading", "overdue", "failing")
+        state: getattr(sample, state) for state in ("serving", "unseen", "loading", "overdue")
     }
     return {state: count for state, count in counts.items() if count}
 
@@ -50,20 +49,20 @@ def states(pods: list[Pod], *names: str, silent: frozenset[str] = frozenset()) -
         pytest.param(
             loading("a-0", 9000, unready_at=NOW - 301, restarts=7),
             "never spoke",
-            {"overdue": 1, "failing": 1},
+            {"overdue": 1},
             id="crashes again and again",
         ),
         pytest.param(
             loading("a-0", 301, blocked="ImagePullBackOff"),
             "never spoke",
-            {"overdue": 1, "failing": 1},
+            {"overdue": 1},
             id="has no image",
         ),
         pytest.param(
             loading("a-0", 301, blocked="Unschedulable"),
             "never spoke",
             {"overdue": 1},
-            id="has no node, so takes no place",
+            id="has no node",
         ),
         pytest.param(pod("a-0", terminating=True), "reports", {}, id="terminating and busy"),
         pytest.param(pod("a-0", terminating=True), "fell silent", {}, id="terminating and silent"),

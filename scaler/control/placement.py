@@ -1,0 +1,104 @@
+"""Which pods the workloads have: as the cluster shows them, or as it last did."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from scaler.control.ports import Cluster
+from scaler.control.sight import Sight
+from scaler.core.kin import Kin, kin_of, kin_of_target, narrow_by_name
+from scaler.core.lead_time import observed_lead_time
+from scaler.core.learned import DEFAULT_LEAD_TIME
+from scaler.core.pods import Pod
+from scaler.core.reading import Reading
+from scaler.core.states import narrow
+from scaler.core.units import Seconds
+
+_NOBODY = Kin(frozenset())
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of one ScaledObject's pods: now (None: not at present), and last."""
+
+    present: tuple[Pod, ...] | None = None
+    lead_time: Seconds | None = None
+    kin: Kin = _NOBODY
+    kin_basis: frozenset[tuple[str, str]] = frozenset()
+
+
+class Placement:
+    """Narrows readings to the pods of each ScaledObject, and learns from them how long one takes.
+
+    While the cluster cannot be read the names that the pods had tell whose a series is, and what
+    was learned stays.
+    """
+
+    def __init__(self, cluster: Cluster | None) -> None:
+        """Know nothing yet."""
+        self._cluster = cluster
+        self._known: dict[tuple[str, str], _Known] = {}
+
+    def keep_only(self, sights: Collection[Sight]) -> None:
+        """Forget all others."""
+        places = {sight.place for sight in sights}
+        self._known = {place: known for place, known in self._known.items() if place in places}
+
+    def look(self, sights: Collection[Sight]) -> None:
+        """Look at the pods of these, once for a tick."""
+        if self._cluster is None:
+            return
+        for namespace, name in {sight.place for sight in sights}:
+            known = self._known.setdefault((namespace, name), _Known())
+            known.present = pods = self._cluster.pods(namespace, name)
+            if pods:
+                known.lead_time = observed_lead_time(pods) or known.lead_time
+                self._learn_names(known, pods)
+            if not known.kin.patterns and pods is not None:
+                situation = self._cluster.situation(namespace, name)
+                if situation is not None:
+                    known.kin = kin_of_target(situation.target_kind, situation.target_name)
+
+    def pods(self, sight: Sight) -> tuple[Pod, ...] | None:
+        """Return the pods as they were last looked at; None where they are not known."""
+        known = self._known.get(sight.place)
+        return known.present if known is not None else None
+
+    def lead_time(self, sight: Sight) -> Seconds | None:
+        """Return how long a replica was seen to take; None where none was."""
+        known = self._known.get(sight.place)
+        return known.lead_time if known is not None else None
+
+    def is_told(self, sight: Sight) -> bool:
+        """Say whether anybody knows which series are meant: the selection, or the pods."""
+        known = self._known.get(sight.place) or _Known()
+        return sight.names_series or known.present is not None or bool(known.kin.patterns)
+
+    def present(self, sight: Sight, reading: Reading, stated: Seconds | None) -> Reading:
+        """Return what is a ScaledObject's own of a reading of this moment.
+
+        `stated` is the lead time that its triggers state.
+        """
+        known = self._known.get(sight.place) or _Known()
+        if known.present is None:
+            return self.past(sight, reading)
+        usual = stated or known.lead_time or DEFAULT_LEAD_TIME
+        return narrow(reading, known.present, usual)
+
+    def past(self, sight: Sight, reading: Reading) -> Reading:
+        """Return what is a ScaledObject's own of a reading whose pods may have gone."""
+        known = self._known.get(sight.place) or _Known()
+        return narrow_by_name(reading, known.kin)
+
+    def is_own(self, sight: Sight, names: Collection[str]) -> bool:
+        """Say whether replicas of these names can all be a ScaledObject's, as far as is known."""
+        known = self._known.get(sight.place) or _Known()
+        kin = known.kin
+        return not kin.patterns or all(kin.replica_of(name) is not None for name in names)
+
+    @staticmethod
+    def _learn_names(known: _Known, pods: tuple[Pod, ...]) -> None:
+        basis = frozenset((pod.name, pod.replica) for pod in pods)
+        if basis != known.kin_basis:
+            known.kin, known.kin_basis = kin_of(pods), basis
