@@ -5,6 +5,7 @@ from __future__ import annotations
 from scaler.core.corridor import round_up
 from scaler.core.diagnosis_facts import Facts
 from scaler.core.diagnosis_finding import (
+    ADVICE,
     Found,
     Kind,
     NotKnown,
@@ -60,10 +61,12 @@ def keda_verdicts(facts: Facts) -> dict[Kind, Verdict]:
 def _silent(facts: Facts) -> Verdict:
     if facts.trouble is None or (facts.targets_silent and _loads(facts)):
         return None
+    last = facts.samples[-1].at if facts.samples else facts.looked_since
+    silent = f" for {span(max(0.0, facts.now - last))}" if last is not None else ""
     return Found(
         severity=Severity.WARNING,
-        evidence=f"The source has said nothing for {span(facts.decision.silent_for)}: "
-        f"{quoted(facts.trouble)}.",
+        evidence=f"The source has said nothing{silent}: {quoted(facts.trouble)}.",
+        advice=ADVICE[Kind.SCRAPING_BLOCKED] if facts.targets_silent else None,
     )
 
 

@@ -233,6 +233,17 @@ def test_a_fleet_that_loads_is_not_a_silent_source(*, ready: bool, silent: bool)
     assert (Kind.SOURCE_SILENT in found(blind)) is silent
 
 
+def test_a_silence_says_how_long_it_has_lasted_and_whose_it_is() -> None:
+    """Counted from the newest sample, or from the first look; engines that refuse are no outage."""
+    down = facts(steady(WELL, 120, end=NOW - 60.0), trouble="refused")
+    finding = found(down)[Kind.SOURCE_SILENT]
+    assert finding.evidence == "The source has said nothing for 60 s: refused."
+    assert "Repair the source" in finding.advice
+    blocked = found(facts([], pods=None, trouble="reset", targets_silent=True))
+    assert blocked[Kind.SOURCE_SILENT].evidence == "The source has said nothing for 60 min: reset."
+    assert "mTLS" in blocked[Kind.SOURCE_SILENT].advice
+
+
 def test_pods_do_not_change_what_is_said_of_load() -> None:
     """The engines' own signals are judged by themselves."""
     assert not found(facts(steady(WELL, 120), pods=()))
