@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import urllib.parse
+import urllib.request
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -188,3 +191,10 @@ def exported() -> Past:
     past = Past()
     asyncio.run(_live(past))
     return past
+
+
+def ask(address: str, path: str, **parameters: str | float) -> object:
+    """Ask Prometheus' API."""
+    query = urllib.parse.urlencode(parameters)
+    with urllib.request.urlopen(f"{address}/api/v1/{path}?{query}", timeout=30) as answer:  # noqa: S310 - our own
+        return json.load(answer)["data"]

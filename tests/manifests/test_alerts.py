@@ -18,6 +18,7 @@ from scaler.core.reasons import Reason
 from scaler.edge.families import COUNTED, READ
 from scaler.edge.gauges import WORKLOAD_GAUGES
 from tests.manifests.built import ROOT, Json, compose, mapping, objects_of, of_kind, only, rows
+from tests.manifests.exported import BEGIN, END, ask
 
 RUNBOOKS = (ROOT / "docs" / "how-to" / "runbooks.md").read_text(encoding="utf-8")
 PAGE = (ROOT / "docs" / "how-to" / "grafana.md").read_text(encoding="utf-8")
@@ -119,8 +120,8 @@ CASES = [
     ),
     Case(
         "VllmScalerStandsStill",
-        "a tick late",
-        of("decision_age_seconds", "5 20 35 5 20 35 5 20 35 5"),
+        "two ticks late",
+        of("decision_age_seconds", "45x20"),
         4,
     ),
     Case("VllmSourceStale", "trouble", of("source_trouble", "0 1x20"), 4, "1"),
@@ -139,7 +140,7 @@ CASES = [
     Case("VllmReplicasStalled", "one hangs", of("stalled_replicas", "0x4 1x20"), 5, "1"),
     Case("VllmReplicasStalled", "none hangs", of("stalled_replicas", "0x20"), 5),
     Case("VllmWorkloadAtMax", "ten minutes", finding(Kind.AT_MAX, "1x40"), 11, "1"),
-    Case("VllmWorkloadAtMax", "a few minutes", finding(Kind.AT_MAX, "1x10 0x40"), 11),
+    Case("VllmWorkloadAtMax", "nine minutes", finding(Kind.AT_MAX, "1x40"), 9),
     Case("VllmWorkloadAtMax", "another finding", finding(Kind.SLOT_LIMITED, "1x40"), 11),
     Case(
         "VllmWorkloadFlapping",
@@ -191,7 +192,7 @@ CASES = [
     ),
     Case("VllmTtftBudgetBurnsFast", "ten minutes slow", ttft(CALM_THEN_SLOW), 130, "16.67%"),
     Case("VllmTtftBudgetBurnsFast", "over since long", ttft(CALM_THEN_SLOW), 140),
-    Case("VllmTtftBudgetBurnsFast", "five minutes slow", ttft("1+0x239 4+0x10 1+0x100"), 125),
+    Case("VllmTtftBudgetBurnsFast", "eight minutes slow", ttft("1+0x239 4+0x16 1+0x100"), 128),
     Case("VllmTtftBudgetBurnsFast", "the first minutes ever", ttft("4+0x6"), 3),
     Case("VllmTtftBudgetBurnsFast", "no requests", ttft("_x260"), 125),
     Case(
@@ -202,6 +203,10 @@ CASES = [
         "9.722%",
     ),
     Case("VllmTtftBudgetBurnsSlowly", "a minute an hour", ttft("1+0x117 4+0x1 " * 6), 358),
+    Case("VllmTtftBudgetBurnsSlowly", "20 minutes slow", ttft("1+0x719 4+0x40 1+0x9"), 380),
+    Case(
+        "VllmTtftBudgetBurnsSlowly", "over since long", ttft("1+0x44 4+0x4 " * 14 + "1+0x99"), 395
+    ),
 ]
 
 
@@ -222,6 +227,23 @@ def test_an_alert_fires_when_it_should(case: Case, tmp_path: Path) -> None:
         timeout=60,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.prometheus
+def test_the_rules_understand_what_a_scaler_exports(scraped_hour: str) -> None:
+    """Over an hour with overload, an outage and a kill these would speak, and no others."""
+    hour = {"start": BEGIN + 60, "end": END, "step": 15}
+    speaking = {
+        str(rule.get("alert", rule.get("record")))
+        for rule in rules()
+        if rows(ask(scraped_hour, "query_range", query=str(rule["expr"]), **hour), "result")
+    }
+    assert speaking == {
+        "VllmSourceStale",
+        "VllmHostOutOfMemory",
+        "VllmWorkloadAtMax",
+        "workload:vllm_scaler_ttft_p95_slow:bool",
+    }
 
 
 def test_every_alert_is_tried_both_ways() -> None:

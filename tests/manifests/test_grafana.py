@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +12,7 @@ import pytest
 
 from manifests.grafana.build import FOLDER, dashboards, differing
 from tests.manifests.built import Json, at, compose, mapping, objects_of, of_kind, rows, texts
-from tests.manifests.exported import BEGIN, END, MINUTE, exported
-from tests.prometheus_server import prometheus
+from tests.manifests.exported import BEGIN, END, MINUTE, ask
 
 NAMES = sorted(dashboards())
 VARIABLES = {
@@ -70,13 +67,6 @@ def queries() -> Iterator[Asked]:
 QUERIES = list(queries())
 
 
-def ask(address: str, path: str, **parameters: str | float) -> object:
-    """Ask Prometheus' API."""
-    query = urllib.parse.urlencode(parameters)
-    with urllib.request.urlopen(f"{address}/api/v1/{path}?{query}", timeout=30) as answer:  # noqa: S310 - our own
-        return json.load(answer)["data"]
-
-
 def series(address: str, asked: Asked) -> list[Json]:
     """Ask as a panel would that shows the whole hour, or at its end for a table."""
     if asked.instant:
@@ -85,18 +75,11 @@ def series(address: str, asked: Asked) -> list[Json]:
     return rows(ask(address, "query_range", query=asked.promql, **hour), "result")
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run a Prometheus that has scraped a scaler for an hour."""
-    with prometheus(tmp_path_factory.mktemp("prometheus"), exported()) as running:
-        yield running
-
-
 @pytest.mark.prometheus
 @pytest.mark.parametrize("asked", QUERIES, ids=lambda asked: asked.where)
-def test_every_query_returns_data(address: str, asked: Asked) -> None:
+def test_every_query_returns_data(scraped_hour: str, asked: Asked) -> None:
     """No panel and no annotation is empty over an hour with calm, overload and an outage."""
-    found = series(address, asked)
+    found = series(scraped_hour, asked)
     assert found, asked.promql
     values = [value for row in found for value in texts(row, "values") or [str(row.get("value"))]]
     assert not [value for value in values if "NaN" in str(value) or "Inf" in str(value)]
@@ -104,7 +87,7 @@ def test_every_query_returns_data(address: str, asked: Asked) -> None:
 
 @pytest.mark.prometheus
 @pytest.mark.parametrize("name", NAMES)
-def test_every_variable_can_be_chosen(address: str, name: str) -> None:
+def test_every_variable_can_be_chosen(scraped_hour: str, name: str) -> None:
     """Each list is filled from the scaler's own series, and offers the workload that there is."""
     listed = rows(committed(name), "templating", "list")
     filled = [each for each in listed if each["type"] == "query"]
@@ -113,7 +96,7 @@ def test_every_variable_can_be_chosen(address: str, name: str) -> None:
         asked = Asked(name, str(variable["query"]))
         found = re.fullmatch(r"label_values\((.+), (\w+)\)", asked.promql)
         assert found is not None
-        answers = ask(address, "series", **{"match[]": found[1], "start": BEGIN, "end": END})
+        answers = ask(scraped_hour, "series", **{"match[]": found[1], "start": BEGIN, "end": END})
         assert isinstance(answers, list)
         offered = {str(row[found[2]]) for row in answers}
         assert offered
@@ -125,10 +108,10 @@ def test_every_variable_can_be_chosen(address: str, name: str) -> None:
 
 
 @pytest.mark.prometheus
-def test_the_wait_is_shown_while_something_lasts_and_only_then(address: str) -> None:
+def test_the_wait_is_shown_while_something_lasts_and_only_then(scraped_hour: str) -> None:
     """Time to sustained falls to nothing while overload lasts; at the calm start it is absent."""
     (left,) = [each for each in QUERIES if each.where == "workload.json: Time to sustained: A"]
-    (found,) = series(address, left)
+    (found,) = series(scraped_hour, left)
     seen = [(float(when), float(value)) for when, value in rows(found, "values")]
     assert min(value for _, value in seen) == 0
     assert 0 < max(value for _, value in seen) <= 45
