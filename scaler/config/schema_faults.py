@@ -15,7 +15,9 @@ from scaler.config.sections import (
     KubernetesSection,
     LabelsSection,
     LogSection,
+    NamespaceSection,
     PrometheusSource,
+    QueriesSection,
     ScrapeSource,
     TlsSection,
     WatchSection,
@@ -48,6 +50,8 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("log",): LogSection,
     ("watch", "*"): WatchSection,
     ("sources", "*", "scrape"): ScrapeSource,
+    ("sources", "*", "scrape", "prometheus"): QueriesSection,
+    ("sources", "*", "scrape", "prometheus", "labels"): NamespaceSection,
     ("sources", "*", "prometheus"): PrometheusSource,
     ("sources", "*", "prometheus", "labels"): LabelsSection,
 }

@@ -99,6 +99,8 @@ def test_a_trigger_chooses_no_address(metadata: dict[str, str]) -> None:
         ("bearerTokenFile: /token", "headers: {Authorization: Bearer x}", "holds a secret"),
         ("bearerTokenFile: /token", "parameters: {token: x}", "holds a secret"),
         ("bearerTokenFile: /token", "staleness: 30s", "staleness"),
+        ("queries:", "quieries:", "did you mean queries?"),
+        ("{namespace: exp", "{namspace: exp", "did you mean namespace?"),
         ("namespace: exported_namespace", "namespace: a-b", "is not a label's name"),
         (
             "sum(gateway_queue)",
