@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scaler.core.decision import Decision, scale_in_span
 from scaler.core.learned import DEFAULT_LEAD_TIME, Learned
-from scaler.core.need import CARRIED_MARGIN, Need, Row, RowNeed
+from scaler.core.need import Need, Row, RowNeed, proven
 from scaler.core.numbers import number, seconds
 from scaler.core.policy import Mode, Policy, Signal
 from scaler.core.quantile import ENOUGH_OBSERVATIONS
@@ -356,7 +356,7 @@ def _carried(learned: Learned) -> str:
     told = f"In calm a replica has carried {number(learned.carried)} requests"
     if learned.saturation is not None:
         return f"{told}."
-    most = max(1.0, CARRIED_MARGIN * learned.carried)
+    most = max(1.0, proven(learned.carried))
     return f"{told}; more replicas are wanted from {number(most)} on each."
 
 

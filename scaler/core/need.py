@@ -23,7 +23,7 @@ from scaler.core.units import Seconds
 _TTFT_CAP = 1.5
 _TAIL, _CURABLE = 3.0, 0.5
 SHORTEST_DRAIN: Seconds = 60.0
-CARRIED_MARGIN, _TREND_SHARE = 1.25, 0.5
+_CARRIED_MARGIN, _TREND_SHARE = 1.25, 0.5
 
 
 class Row(StrEnum):
@@ -187,11 +187,20 @@ def _targets(policy: Policy, learned: Learned) -> tuple[float | None, float | No
     proven, and a quarter more of it is risked; a single request at least, lest two of them ask for
     a fleet. So much is never exceeded by shrinking.
     """
-    carried = None if learned.carried is None else CARRIED_MARGIN * learned.carried
+    carried = None if learned.carried is None else proven(learned.carried)
     if learned.saturation is None:
         return None if carried is None else max(1.0, carried), carried
     wanted = learned.saturation * (1 - policy.headroom)
     return wanted, wanted if carried is None else min(wanted, carried)
+
+
+def proven(carried: float) -> float:
+    """Return how many requests a replica may run that has carried so many in calm.
+
+    A quarter more, or where that is less what chance alone adds to few requests: a standard
+    deviation of a count that is spread as Poisson has it.
+    """
+    return max(_CARRIED_MARGIN * carried, carried + math.sqrt(carried))
 
 
 def _kv_cache(sample: Sample, policy: Policy) -> RowNeed:

@@ -245,9 +245,11 @@ def test_rejections_are_demand_only_under_load(
         pytest.param(Learned(), 0.0, math.inf, id="nothing-learned"),
         pytest.param(FULL, 2.5, 2.5, id="saturation"),
         pytest.param(Learned(carried=20.0), 1.6, 1.6, id="carried: a quarter more is risked"),
-        pytest.param(Learned(carried=4.0), 8.0, 8.0, id="carried-little: up to the cap of 4 / 0.5"),
+        pytest.param(Learned(carried=16.0), 2.0, 2.0, id="carried: a quarter is what chance adds"),
+        pytest.param(Learned(carried=4.0), 40 / 6, 40 / 6, id="carried-little: chance adds more"),
+        pytest.param(Learned(carried=1.0), 8.0, 20.0, id="carried-less: up to the cap of 4 / 0.5"),
         pytest.param(Learned(saturation=32.0, carried=20.0), 2.5, 2.5, id="full-is-less"),
-        pytest.param(Learned(saturation=32.0, carried=8.0), 2.5, 4.0, id="carried-is-less"),
+        pytest.param(Learned(saturation=32.0, carried=9.0), 2.5, 40 / 12, id="carried-is-less"),
     ],
 )
 def test_concurrency(learned: Learned, low: float, high: float) -> None:
@@ -258,9 +260,9 @@ def test_concurrency(learned: Learned, low: float, high: float) -> None:
 @pytest.mark.parametrize(
     ("carried", "low", "high"),
     [
-        pytest.param(0.1, 2.0, 2 / 0.125, id="a-request-a-replica-at-least"),
-        pytest.param(0.8, 2.0, 2.0, id="exactly-one"),
-        pytest.param(1.6, 1.0, 1.0, id="two"),
+        pytest.param(0.09, 2.0, 2 / 0.39, id="a-request-a-replica-at-least"),
+        pytest.param((3 - math.sqrt(5)) / 2, 2.0, 2.0, id="exactly-one"),
+        pytest.param(1.0, 1.0, 1.0, id="two"),
     ],
 )
 def test_two_requests_ask_for_no_fleet(carried: float, low: float, high: float) -> None:
@@ -313,9 +315,9 @@ def test_a_rise_before_the_trend_is_forgotten() -> None:
 
 def test_a_trend_does_not_keep_replicas() -> None:
     """A trend asks for more; what is given up rests on what runs."""
-    learned = Learned(saturation=32.0, carried=8.0)
+    learned = Learned(saturation=32.0, carried=9.0)
     low, high = row(Row.CONCURRENCY, ramp(30), learned)
-    assert (low, high) == pytest.approx((109 / 16, 100 / 10))
+    assert (low, high) == pytest.approx((109 / 16, 100 / 12))
 
 
 FLAT_OUT = replace(BUSY, running=19 * 32.0, serving=19)

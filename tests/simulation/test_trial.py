@@ -130,12 +130,12 @@ def test_a_slow_start_does_not_cascade(start_up: float) -> None:
 def test_a_fleet_that_was_never_full_errs_upwards() -> None:
     """Until a queue was seen, what was carried in calm is the limit, so nobody comes to wait.
 
-    A fleet that starts quickly follows a rise with replicas that its peak, of four, does not need.
+    A fleet that starts quickly follows a rise with a few replicas more than its peak of four needs.
     """
     result, moments = run(world(RISE, minutes=60, start_up=30.0, most=40), "corridor")
     assert result.slo_attainment > 0.999
     assert all((moment.waiting or 0.0) < moment.serving for moment in moments)
-    assert result.most_replicas <= 3 * 4
+    assert result.most_replicas <= 7
 
 
 def test_results_can_be_written() -> None:
