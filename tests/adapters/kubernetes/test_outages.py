@@ -67,6 +67,23 @@ async def test_a_version_too_old_to_go_on_from_means_a_new_list(
     assert server.count("list", "/pods") == 2
 
 
+async def test_bookmarks_keep_a_quiet_view_young_enough_to_go_on(
+    server: ApiServer, cluster: KubernetesCluster
+) -> None:
+    """Where nothing happens for hours, the version to go on from moves on all the same."""
+    await until(lambda: server.watching == 4)
+    lists = server.count("list", "/")
+    for number in range(20):
+        server.store.put(pod("busy", of="busy", namespace="elsewhere", restarts=number))
+    for _ in range(2):
+        opened = server.count("watch", "/")
+        await until(lambda: server.count("watch", "/") >= opened + 8)  # noqa: B023
+        server.store.compact()
+    assert server.count("list", "/") == lists
+    server.store.put(deployment("chat", replicas=6))
+    await until(lambda: current(cluster) == 6)
+
+
 async def test_a_watch_that_falls_silent_is_left(
     server: ApiServer, cluster: KubernetesCluster
 ) -> None:
