@@ -29,6 +29,7 @@ from scaler.control.board import Board
 from scaler.control.deletion_costs import CostWriter
 from scaler.control.loop import Loop
 from scaler.control.notices import Notifier
+from scaler.control.placement import pods_of_source
 from scaler.control.ports import Clock, Cluster, Gateways
 from scaler.control.registry import Registry
 from scaler.control.writing import Scribe, all_faults, look_again_and_again
@@ -75,12 +76,15 @@ class Application:
             self._config_file.changed()
         self._clock = clock = clock or WallClock()
         measures = Measures()
-        self._sources = {
-            name: source_of(name, section, clock) for name, section in self.config.sources.items()
-        }
         self.board = Board()
         self.registry = Registry(partial(resolve, server=self.config), clock.now)
         cluster = cluster_of(self.config.cluster, self.config.kubernetes, clock)
+        self._sources = {
+            name: source_of(
+                name, section, clock, partial(pods_of_source, self.registry, cluster, name)
+            )
+            for name, section in self.config.sources.items()
+        }
         self._scribes = _scribes(self.board, cluster, self.config.kubernetes)
         measured = {
             name: MeasuredSource(built.source, measures) for name, built in self._sources.items()

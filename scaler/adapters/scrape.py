@@ -14,6 +14,7 @@ from scaler.adapters.exposition import ExpositionInvalid, Scanner
 from scaler.adapters.matching import conditions_of
 from scaler.adapters.page_index import Index, Page, Shown, Strangers
 from scaler.adapters.page_memory import Place, place_of, remember
+from scaler.adapters.pod_targets import PodTargets
 from scaler.adapters.scrape_client import PageClient, ScrapeSettings, renamed
 from scaler.adapters.targets import TargetsFile
 from scaler.adapters.vllm import (
@@ -72,12 +73,17 @@ class ScrapeSource:
     selection that its labels do not contradict.
     """
 
-    def __init__(self, settings: ScrapeSettings, clock: Clock) -> None:
-        """Read the list of targets; nothing is scraped yet. Raises TargetsInvalid."""
+    def __init__(
+        self, settings: ScrapeSettings, clock: Clock, pods: PodTargets | None = None
+    ) -> None:
+        """Read the list of targets; nothing is scraped yet. Raises TargetsInvalid.
+
+        `pods` give the targets where the settings name no file.
+        """
         self.stats = ScrapeStats()
         self._settings = settings
         self._clock = clock
-        self._file = TargetsFile(settings.targets)
+        self._targets = _targets(settings, pods)
         self._pages: dict[str, Page] = {}
         self._started = clock.now()
         self._client = PageClient(settings)
@@ -94,11 +100,11 @@ class ScrapeSource:
     async def run(self) -> None:
         """Scrape every target once an interval, spread over it, until cancelled."""
         async with self._client, asyncio.TaskGroup() as fetches:
-            self._look()
+            await self._look()
             await asyncio.gather(*(self._scrape(page) for page in self._pages.values()))
             start = self._clock.now()
             while True:
-                await asyncio.to_thread(self._look)
+                await self._look()
                 pages = list(self._pages.values())
                 for batch in range(_BATCHES):
                     await self._clock.sleep_until(
@@ -112,7 +118,7 @@ class ScrapeSource:
 
     async def scrape_once(self) -> None:
         """Scrape every target once, now."""
-        self._look()
+        await self._look()
         async with self._client:
             await asyncio.gather(*(self._scrape(page) for page in self._pages.values()))
 
@@ -146,7 +152,17 @@ class ScrapeSource:
         del selection, start, end, step
         return ()
 
-    def _look(self) -> None:
+    async def _look(self) -> None:
+        await asyncio.to_thread(self._read_secrets)
+        if isinstance(self._targets, TargetsFile):
+            changed = await asyncio.to_thread(self._targets.look)
+        else:
+            changed = self._targets.look()
+        if changed:
+            self._adopt_targets()
+        self.stats.targets_fault = self._targets.fault
+
+    def _read_secrets(self) -> None:
         try:
             self._client.read_secrets()
             self.stats.secrets_fault = None
@@ -154,14 +170,11 @@ class ScrapeSource:
             if self.stats.secrets_fault is None:
                 _log.warning("secrets-unreadable", error=str(error))
             self.stats.secrets_fault = str(error)
-        if self._file.look():
-            self._adopt_targets()
-        self.stats.targets_fault = self._file.fault
 
     def _adopt_targets(self) -> None:
         """Keep the memory of targets that stay, by address and path."""
         pages: dict[str, Page] = {}
-        for target in self._file.targets:
+        for target in self._targets.targets:
             page = self._pages.get(target.url)
             # An address that another pod has got is another engine.
             if page is None or (page.target.namespace, page.target.pod) != (
@@ -252,6 +265,14 @@ class ScrapeSource:
                 break
         silence.targets_silent = True
         return silence
+
+
+def _targets(settings: ScrapeSettings, pods: PodTargets | None) -> TargetsFile | PodTargets:
+    if settings.targets is not None:
+        return TargetsFile(settings.targets)
+    if pods is None:
+        raise ValueError("the scrape source has neither a file of targets nor pods")
+    return pods
 
 
 def _whole(parts: Iterable[Shown], since: Seconds) -> bool:

@@ -33,11 +33,12 @@ _DENIED = frozenset({401, 403})
 class ScrapeSettings:
     """How pages are read. Files are read anew at each round, so a rotated secret is used at once.
 
-    `interval` is between two scrapes of a page, `timeout` for one page in all (seconds),
-    `largest_answer` in bytes after decompression.
+    `targets` is a file of targets; without it pods are scraped. `interval` is between two scrapes
+    of a page, `timeout` for one page in all (seconds), `largest_answer` in bytes after
+    decompression. `server_name` is what certificates are checked against instead of the address.
     """
 
-    targets: Path
+    targets: Path | None = None
     name: str = "scrape"
     interval: Seconds = 5.0
     timeout: Seconds = 3.0
@@ -47,6 +48,7 @@ class ScrapeSettings:
     username: str | None = None
     password_file: Path | None = None
     ca_file: Path | None = None
+    server_name: str | None = None
     client_certificate_file: Path | None = None
     client_key_file: Path | None = None
 
@@ -100,7 +102,10 @@ class PageClient:
             raise RuntimeError("the pool is not open")
         try:
             async with self._session.get(
-                url, headers=self._headers, allow_redirects=False
+                url,
+                headers=self._headers,
+                allow_redirects=False,
+                server_hostname=self._settings.server_name,
             ) as response:
                 _refuse(response.status)
                 return await self._body(response)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from scaler.adapters.pod_targets import PodPage, PodsOf, PodTargets
 from scaler.adapters.scrape import ScrapeSource
 from scaler.adapters.scrape_client import ScrapeSettings
 from scaler.config.sections import PrometheusSource as PrometheusSection
@@ -22,12 +23,19 @@ class BuiltSource:
     gateways: Gateways | None = None
 
 
-def source_of(name: str, section: ScrapeSection | PrometheusSection, clock: Clock) -> BuiltSource:
-    """Build a source. Raises TargetsInvalid and what its settings refuse."""
+def source_of(
+    name: str, section: ScrapeSection | PrometheusSection, clock: Clock, pods: PodsOf = dict
+) -> BuiltSource:
+    """Build a source; `pods` are its workloads'. Raises TargetsInvalid and what settings refuse."""
     if isinstance(section, PrometheusSection):
         return _prometheus(name, section)
-    values = section.model_dump(exclude={"type", "prometheus"})
-    pages = ScrapeSource(ScrapeSettings(name=name, **values), clock)
+    values = section.model_dump(exclude={"type", "prometheus", "pods"})
+    targets: PodTargets | None = None
+    if section.pods is not None:
+        values["server_name"] = section.pods.server_name
+        page = PodPage(**section.pods.model_dump(exclude={"server_name"}))
+        targets = PodTargets(page, pods)
+    pages = ScrapeSource(ScrapeSettings(name=name, **values), clock, targets)
     if section.prometheus is None:
         return BuiltSource(pages, lambda _: None)
     return _queried(name, pages, section.prometheus)

@@ -29,7 +29,9 @@ def resolve(trigger: Trigger, server: ServerConfig) -> Resolved:
     name = _source_name(settings, server, faults)
     if name is not None:
         faults += _query_faults(settings, name, server.sources[name])
-    if settings.model_name is None and settings.selector is None:
+    # Where pods are known they tell which series are meant.
+    blind = server.cluster != "kubernetes"
+    if blind and settings.model_name is None and settings.selector is None:
         faults.append(
             Fault(
                 key="modelName",

@@ -16,6 +16,7 @@ from scaler.config.sections import (
     LabelsSection,
     LogSection,
     NamespaceSection,
+    PodsSection,
     PrometheusSource,
     QueriesSection,
     ScrapeSource,
@@ -23,7 +24,19 @@ from scaler.config.sections import (
     WatchSection,
 )
 
-_SHOWN = {"level", "format", "type", "listen", "interval", "timeout", "staleness", "settle"}
+_SHOWN = {
+    "level",
+    "format",
+    "type",
+    "listen",
+    "interval",
+    "timeout",
+    "staleness",
+    "settle",
+    "port",
+    "path",
+    "scheme",
+}
 """Keys whose values may be shown: nobody writes a secret there."""
 
 _INLINE_SECRETS = {
@@ -52,6 +65,7 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("sources", "*", "scrape"): ScrapeSource,
     ("sources", "*", "scrape", "prometheus"): QueriesSection,
     ("sources", "*", "scrape", "prometheus", "labels"): NamespaceSection,
+    ("sources", "*", "scrape", "pods"): PodsSection,
     ("sources", "*", "prometheus"): PrometheusSource,
     ("sources", "*", "prometheus", "labels"): LabelsSection,
 }

@@ -14,6 +14,8 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainValidator,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -30,6 +32,9 @@ _SECRET_VALUE = re.compile(r"\s*(?:bearer|basic)\s+\S", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*|\*):([0-9]{1,5})")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_PORT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?")
+_PAGE_PATH = re.compile(r"/[!-~]{0,4095}")
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([-.A-Za-z0-9]{0,251}[A-Za-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -73,9 +78,33 @@ def _namespace(text: str) -> str:
     return text
 
 
+def _port(value: object) -> int | str:
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if isinstance(number, int) and not isinstance(number, bool) and 0 < number <= 65535:  # noqa: PLR2004
+        return number
+    if isinstance(value, str) and _PORT_NAME.fullmatch(value) and not value.isdecimal():
+        return value
+    raise ValueError("is neither a port nor a container port's name (write 8000 or http)")
+
+
+def _page_path(text: str) -> str:
+    if not _PAGE_PATH.fullmatch(text):
+        raise ValueError("is not a path (write /metrics)")
+    return text
+
+
+def _host_name(text: str) -> str:
+    if not _HOST_NAME.fullmatch(text):
+        raise ValueError("is not a host's name (write engines.llm.svc)")
+    return text
+
+
 Span: TypeAlias = Annotated[Seconds, BeforeValidator(_seconds)]
 Text: TypeAlias = Annotated[str, BeforeValidator(_text), Field(max_length=4096)]
 Address: TypeAlias = Annotated[str, AfterValidator(_address)]
+Port: TypeAlias = Annotated[int | str, PlainValidator(_port)]
+PagePath: TypeAlias = Annotated[str, AfterValidator(_page_path)]
+HostName: TypeAlias = Annotated[str, AfterValidator(_host_name)]
 Namespace: TypeAlias = Annotated[str, AfterValidator(_namespace)]
 Label: TypeAlias = Annotated[str, AfterValidator(_label)]
 
@@ -215,18 +244,43 @@ class QueriesSection(_Api):
     labels: NamespaceSection = NamespaceSection()
 
 
-class ScrapeSource(_Client):
-    """Reads the engines' own pages. `targets` is a file in Prometheus' file_sd format.
+class PodsSection(Section):
+    """Where on its pod an engine serves its page; `port` may be a container port's name.
 
-    Pages answer no queries: `prometheus` is who is asked those of triggers.
+    `server_name` is what the certificates of https are checked against instead of the pod's
+    address.
+    """
+
+    port: Port = 8000
+    path: PagePath = "/metrics"
+    scheme: Literal["http", "https"] = "http"
+    server_name: HostName | None = None
+
+
+class ScrapeSource(_Client):
+    """Reads the engines' own pages, at targets or at the pods of the scale targets.
+
+    `targets` is a file in Prometheus' file_sd format. Pages answer no queries: `prometheus` is who
+    is asked those of triggers.
     """
 
     type: Literal["scrape"]
-    targets: Path
+    pods: PodsSection | None = None
+    targets: Path | None = Field(default=None, validate_default=True)
     interval: Span = 5.0
     timeout: Span = 3.0
     largest_answer: int = Field(default=16 * 2**20, ge=64 * 2**10, le=2**30)
     prometheus: QueriesSection | None = None
+
+    @field_validator("targets")
+    @classmethod
+    def _one_of_two(cls, targets: Path | None, info: ValidationInfo) -> Path | None:
+        pods = info.data.get("pods")
+        if targets is None and pods is None and "pods" in info.data:
+            raise ValueError("is missing, and so is pods (add one of them)")
+        if targets is not None and pods is not None:
+            raise ValueError("is given beside pods (keep one of them)")
+        return targets
 
     @property
     def queries(self) -> Mapping[str, str]:

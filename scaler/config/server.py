@@ -118,6 +118,7 @@ def _checked(tree: Tree, faults: list[Fault]) -> ServerConfig | None:
         faults += schema_faults(error)
         return None
     faults += _source_faults(section.sources)
+    faults += _pods_faults(section)
     profiles = {name: _profile(name, given, faults) for name, given in section.profiles.items()}
     watch = [_watched(item, faults) for item in section.watch]
     return ServerConfig(
@@ -146,6 +147,20 @@ def _source_faults(sources: Mapping[str, AnySource]) -> list[Fault]:
             inside = "prometheus." if isinstance(source, ScrapeSource) else ""
             faults += _query_faults(f"sources.{name}.{inside}queries.{query}", query, text)
     return faults
+
+
+def _pods_faults(section: FileSection) -> list[Fault]:
+    if section.cluster == "kubernetes":
+        return []
+    return [
+        Fault(
+            key=f"sources.{name}.pods",
+            problem="needs a cluster that shows pods",
+            cure="set cluster: kubernetes, or name a file of targets",
+        )
+        for name, source in section.sources.items()
+        if isinstance(source, ScrapeSource) and source.pods is not None
+    ]
 
 
 def _query_faults(key: str, name: str, text: str) -> list[Fault]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from scaler.control.ports import Cluster
+from scaler.control.registry import Registry
 from scaler.control.sight import Sight
 from scaler.core.kin import Kin, kin_of, kin_of_target, narrow_by_name
 from scaler.core.lead_time import observed_lead_time
@@ -16,6 +17,18 @@ from scaler.core.states import narrow
 from scaler.core.units import Seconds
 
 _NOBODY = Kin(frozenset())
+
+
+def pods_of_source(
+    registry: Registry, cluster: Cluster | None, source: str
+) -> Mapping[tuple[str, str], tuple[Pod, ...] | None]:
+    """Return the pods of every workload of a source, by namespace and name of its ScaledObject."""
+    places = {
+        (entry.key.namespace, entry.key.name)
+        for entry in registry
+        if entry.resolved is not None and entry.resolved.selection.source == source
+    }
+    return {place: cluster.pods(*place) if cluster is not None else None for place in places}
 
 
 @dataclass(slots=True)
