@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scaler.core.decision import Decision, scale_in_span
-from scaler.core.learned import DEFAULT_LEAD_TIME, Learned
-from scaler.core.need import Need, Row, RowNeed, proven
-from scaler.core.numbers import number, seconds
+from scaler.core.explain_learned import LearnedExplained, explain_learned
+from scaler.core.learned import Learned
+from scaler.core.need import Need, Row, RowNeed
+from scaler.core.numbers import number
 from scaler.core.policy import Mode, Policy, Signal
 from scaler.core.quantile import ENOUGH_OBSERVATIONS
 from scaler.core.reasons import EXPLANATIONS, Reason
@@ -36,6 +37,8 @@ class Fleet:
     stalled: int
     asleep: int
     unseen: int
+    loading: int
+    overdue: int
     running: float
     waiting: float
     first_token_rate: float | None
@@ -81,16 +84,6 @@ class Sustained:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LearnedExplained:
-    """What the decision takes as given; None where it is not learned yet."""
-
-    saturation: float | None
-    carried: float | None
-    lead_time: Seconds
-    sentences: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
     """A decision, explained. Counts are replicas; an unproven `ceiling` is None."""
 
@@ -130,7 +123,7 @@ def explain(
     fault: str | None = None,
 ) -> Explained:
     """Explain a decision that was made under a policy."""
-    lines, sample = decision.corridor, decision.sample
+    lines, sample, learned = decision.corridor, decision.sample, decision.learned
     proven = lines is not None and not math.isinf(lines.ceiling)
     return Explained(
         namespace=key.namespace,
@@ -154,7 +147,7 @@ def explain(
         overload=_overload(decision),
         calm=_calm(policy, decision),
         silent_for=decision.silent_for,
-        learned=_learned(policy, decision.learned) if decision.learned is not None else None,
+        learned=explain_learned(policy, learned) if learned is not None else None,
         would_change=what_would_change(policy, decision),
         trouble=trouble,
         fault=fault,
@@ -189,6 +182,8 @@ def _fleet(sample: Sample) -> Fleet:
         stalled=sample.stalled,
         asleep=sample.asleep,
         unseen=sample.unseen,
+        loading=sample.loading,
+        overdue=sample.overdue,
         running=sample.running,
         waiting=sample.waiting,
         first_token_rate=sample.first_token_rate,
@@ -319,60 +314,3 @@ def _row(row: RowNeed) -> RowExplained:
         note=row.note,
         sentence=f"{row.row.value} {low} and {high}{note}",
     )
-
-
-def _learned(policy: Policy, learned: Learned) -> LearnedExplained:
-    return LearnedExplained(
-        saturation=learned.saturation,
-        carried=learned.carried,
-        lead_time=learned.lead_time,
-        sentences=(
-            _saturation(policy, learned),
-            _carried(learned),
-            _slowdown(learned),
-            _lead_time(policy, learned),
-        ),
-    )
-
-
-def _saturation(policy: Policy, learned: Learned) -> str:
-    if learned.saturation is None:
-        known = "no headroom is kept" if learned.carried is None else "calm is the measure"
-        return (
-            f"How many requests a full replica runs is not learned yet: {known} until "
-            "replicas have had a queue in eight samples, or concurrencyPerReplica says it."
-        )
-    origin = "stated" if policy.concurrency_per_replica else "learned"
-    most = learned.saturation * (1 - policy.headroom)
-    return (
-        f"A full replica runs {number(learned.saturation)} requests ({origin}); with a headroom of "
-        f"{number(policy.headroom)} more replicas are wanted from {number(most)} on each."
-    )
-
-
-def _carried(learned: Learned) -> str:
-    if learned.carried is None:
-        return "What a replica carries in calm is not learned yet."
-    told = f"In calm a replica has carried {number(learned.carried)} requests"
-    if learned.saturation is not None:
-        return f"{told}."
-    most = max(1.0, proven(learned.carried))
-    return f"{told}; more replicas are wanted from {number(most)} on each."
-
-
-def _slowdown(learned: Learned) -> str:
-    running, prompt = 100 * learned.slowdown.running, 100 * learned.slowdown.prompt
-    if running == prompt == 0:
-        return "By how much a step slows with each request is not learned yet: taken as nothing."
-    return (
-        f"A step slows with each request by {number(running)} % of its base, and by "
-        f"{number(prompt)} % for each prompt token that goes with a generated one."
-    )
-
-
-def _lead_time(policy: Policy, learned: Learned) -> str:
-    if policy.lead_time is not None:
-        origin = "stated"
-    else:
-        origin = "assumed until seen" if learned.lead_time == DEFAULT_LEAD_TIME else "learned"
-    return f"A replica takes {seconds(learned.lead_time)} from creation to serving ({origin})."

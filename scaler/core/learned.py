@@ -31,7 +31,8 @@ class Learned:
     `saturation` is how many requests a full replica runs at once, `carried` the most that a
     replica has run while the fleet was calm (requests per replica); None while unknown.
     `slowdown` says how much a step slows for each request that a replica runs.
-    `lead_time` is seconds from a replica's creation to serving. `prefill_bound` says that a
+    `lead_time` is seconds from a replica's creation to serving, `lead_time_observed` says that it
+    was seen. `prefill_bound` says that a
     clearly smaller fleet carried as many requests with a TTFT no worse: replicas do not cure it.
     """
 
@@ -39,6 +40,7 @@ class Learned:
     carried: float | None = None
     slowdown: Slowdown = NO_SLOWDOWN
     lead_time: Seconds = DEFAULT_LEAD_TIME
+    lead_time_observed: bool = False
     prefill_bound: bool = False
 
 
@@ -74,6 +76,7 @@ def learn(
         carried=held.carried,
         slowdown=held.slowdown,
         lead_time=lead_time,
+        lead_time_observed=policy.lead_time is None and observed_lead_time is not None,
         prefill_bound=is_prefill_bound(samples[-1], minutes, now) if samples else False,
     )
 

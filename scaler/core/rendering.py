@@ -58,8 +58,9 @@ def _lines(e: Explained) -> Iterator[str]:
     yield f"  active   {'not known' if e.active is None else 'yes' if e.active else 'no'}"
     if e.fleet is not None:
         yield (
-            f"  replicas {e.fleet.serving} serving, {e.fleet.unseen} unseen, "
-            f"{e.fleet.stalled} stalled, {e.fleet.asleep} asleep; "
+            f"  replicas {e.fleet.serving} serving, {e.fleet.loading} loading, "
+            f"{e.fleet.unseen} unseen, {e.fleet.overdue} overdue, {e.fleet.stalled} stalled, "
+            f"{e.fleet.asleep} asleep; "
             f"{number(e.fleet.running)} requests running, {number(e.fleet.waiting)} waiting"
         )
     if e.silent_for:

@@ -318,7 +318,8 @@ def test_prefill_bound_looks_back_two_hours(ago: float, *, bound: bool) -> None:
 def test_the_lead_time(stated: float | None, observed: float | None, lead_time: float) -> None:
     """What the policy states counts, then what was observed, then three minutes."""
     found = learn(Policy(lead_time=stated), [], Minutes(), NOW, Standing(), observed)
-    assert found == Learned(lead_time=lead_time)
+    seen = stated is None and observed is not None
+    assert found == Learned(lead_time=lead_time, lead_time_observed=seen)
 
 
 @pytest.mark.parametrize(("stated", "found"), [(None, 32.0), (64.0, 64.0)])
