@@ -112,11 +112,16 @@ def decide(
 
 
 def with_notes(decision: Decision, previous: Decision | None) -> Decision:
-    """Name a change of the count that this scaler did not ask for; the answer stays as it is."""
+    """Name a change of the count that this scaler did not ask for; the answer stays as it is.
+
+    On the way to what was asked for the HPA may stop anywhere: its rates and windows cut steps.
+    """
     # From and to zero it is KEDA that moves, as it should.
     if previous is None or not decision.current or not previous.current:
         return decision
-    moved = decision.current not in (previous.current, previous.desired)
+    asked = previous.current if previous.desired is None else previous.desired
+    least, most = sorted((previous.current, asked))
+    moved = not least <= decision.current <= most
     if moved and decision.desired == decision.current:
         reasons = tuple(dict.fromkeys([*decision.notes, decision.reason]))
         return replace(decision, reason=Reason.MOVED_BY_OTHERS, notes=reasons)
