@@ -104,17 +104,20 @@ class Application:
             measures=measures,
             tls=_tls_files(self.config),
         )
-        self.http = HttpServer(
+        self.http = self._http_server(measures, partial(all_faults, cluster, self._scribes))
+        self.grpc_port = self.http_port = 0
+        self.started = asyncio.Event()
+
+    def _http_server(self, measures: Measures, faults: Callable[[], tuple[str, ...]]) -> HttpServer:
+        return HttpServer(
             registry=self.registry,
             board=self.board,
             followers=self.loop.followers,
-            now=clock.now,
+            now=self._clock.now,
             measures=measures,
             answering=lambda: self.grpc.answering,
-            faults=partial(all_faults, cluster, self._scribes),
+            faults=faults,
         )
-        self.grpc_port = self.http_port = 0
-        self.started = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then drain. Raises ListenFailed."""
