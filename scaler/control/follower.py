@@ -19,8 +19,10 @@ from scaler.control.placement import Placement
 from scaler.control.ports import Cluster, Gateways, Source, SourceError
 from scaler.control.registry import Entry, Registry
 from scaler.control.sight import Sight, sight_of
-from scaler.core.decision import Decision, decide, with_notes
+from scaler.core.decision import Decision, decide
 from scaler.core.history import Judgement, span_needed
+from scaler.core.lateness import late_since, noted, presumed
+from scaler.core.moves import with_notes
 from scaler.core.reading import Reading
 from scaler.core.reasons import Reason
 from scaler.core.units import Seconds, tick_at
@@ -240,6 +242,11 @@ class Follower:
         judgement = self._judgement(entry.key)
         judgement.update(policy, history, at, self._placement.lead_time(sight))
         scale = self._scale(entry, selection)
+        before = self._board.snapshot.postings.get(entry.key)
+        previous = before.decision if before is not None else None
+        late = late_since(scale, previous, history.newest, at)
+        if late is not None and scale is not None and previous is not None:
+            scale = presumed(scale, previous)
         decision = decide(
             policy,
             history.samples,
@@ -251,8 +258,7 @@ class Follower:
             gateway=self.activation.gateway(entry.key, selection, scale, at),
         )
         decision = self._contest(decision, judgement, policy.hold_for, contest=contest)
-        before = self._board.snapshot.postings.get(entry.key)
-        decision = with_notes(decision, before.decision if before is not None else None)
+        decision = noted(with_notes(decision, previous), late)
         self._tell(entry.key, decision, before)
         posting = Posting(
             key=entry.key,

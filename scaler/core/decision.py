@@ -42,7 +42,9 @@ class Decision:
     `desired` is a whole number of replicas; `None` means that nothing may be answered (gRPC
     UNAVAILABLE). `active` is `None` while neither activity nor idleness is proven. `notes` are
     further reasons that a person should know. `advised` is what `mode: act` would answer.
-    `demand` is what waits, or has waited a moment ago, at the gateway of a fleet at zero.
+    `demand` is what waits, or has waited a moment ago, at the gateway of a fleet at zero;
+    `moved_at` when somebody else moved the count, of late; `late_since` since when the count is
+    taken for one that is read late, and `current` for what was asked for.
     `overload_for` and `calm_for` say how long, within the window in question, the newest samples
     have asked for more, or for fewer, replicas than `current`.
     """
@@ -61,6 +63,8 @@ class Decision:
     sample: Sample | None = None
     need: Need | None = None
     demand: float | None = None
+    moved_at: Seconds | None = None
+    late_since: Seconds | None = None
     overload_for: Seconds = 0.0
     calm_for: Seconds = 0.0
     silent_for: Seconds = 0.0
@@ -109,23 +113,6 @@ def decide(
         # Inactive would be an act, too: KEDA would take the fleet to zero.
         return replace(decided, desired=_answerable(scale.current, scale), active=True)
     return decided
-
-
-def with_notes(decision: Decision, previous: Decision | None) -> Decision:
-    """Name a change of the count that this scaler did not ask for; the answer stays as it is.
-
-    On the way to what was asked for the HPA may stop anywhere: its rates and windows cut steps.
-    """
-    # From and to zero it is KEDA that moves, as it should.
-    if previous is None or not decision.current or not previous.current:
-        return decision
-    asked = previous.current if previous.desired is None else previous.desired
-    least, most = sorted((previous.current, asked))
-    moved = not least <= decision.current <= most
-    if moved and decision.desired == decision.current:
-        reasons = tuple(dict.fromkeys([*decision.notes, decision.reason]))
-        return replace(decision, reason=Reason.MOVED_BY_OTHERS, notes=reasons)
-    return decision
 
 
 def _answerable(replicas: int, scale: Scale) -> int:

@@ -24,6 +24,7 @@ class Reason(StrEnum):
     TOLERANCE_ROUNDED_UP = "tolerance-rounded-up"
     TOLERANCE_HELD = "tolerance-held"
     MOVED_BY_OTHERS = "moved-by-others"
+    COUNT_LATE = "count-late"
     GAP = "gap"
     WARMING_UP = "warming-up"
     TOO_FEW_SCRAPES = "too-few-scrapes"
@@ -114,6 +115,10 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.MOVED_BY_OTHERS: Explanation(
         "Somebody else changed the count, and demand does not speak against it.",
         "Look for a second trigger, a person or KEDA's fallback; one owner is best.",
+    ),
+    Reason.COUNT_LATE: Explanation(
+        "Replicas that were given up are gone while the count still has them: it is read late.",
+        "Nothing, if it passes; else look at the scaler's connection to the API server.",
     ),
     Reason.GAP: Explanation(
         "Samples are missing, so calm is not proven and no replica is given up.",

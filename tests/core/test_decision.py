@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.core.decision import Decision, decide, scale_in_span, with_notes
+from scaler.core.decision import Decision, decide, scale_in_span
 from scaler.core.learned import Learned
+from scaler.core.moves import with_notes
 from scaler.core.need import needs
 from scaler.core.policy import Mode, Policy, Signal
 from scaler.core.reasons import Reason
@@ -459,10 +460,21 @@ def test_a_count_that_somebody_else_moved_is_named(before: Decision | None, *, m
     assert named.notes == ((*found.notes, Reason.STEADY) if moved else found.notes)
 
 
+def test_a_move_by_somebody_else_is_named_for_a_while() -> None:
+    """Whoever looks within five minutes finds it, unless the count has moved again."""
+    found = decided(steady(BUSY, 60), KV, scale=FOUR)
+    long_ago, lately = NOW - 300.0, NOW - 299.0
+    named = [
+        with_notes(found, replace(previous(count, 4), moved_at=at)).reason
+        for count, at in [(4, lately), (4, long_ago), (3, lately)]
+    ]
+    assert named == [Reason.MOVED_BY_OTHERS, found.reason, found.reason]
+
+
 def test_a_move_of_our_own_is_not_blamed_on_others() -> None:
     """Where demand moves the count as well, demand is the reason."""
     found = decided(steady(FULL_CACHE, 60), KV, scale=FOUR)
-    assert with_notes(found, previous(3, 3)) == found
+    assert with_notes(found, previous(3, 3)) == replace(found, moved_at=found.at)
     unknown = decided([], scale=None)
     assert with_notes(unknown, previous(3, 3)) == unknown
 

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.core.decision import Decision, with_notes
+from scaler.core.decision import Decision
 from scaler.core.gateway import Gateway
+from scaler.core.lateness import noted
 from scaler.core.learned import Learned
+from scaler.core.moves import with_notes
 from scaler.core.policy import Policy, Signal
 from scaler.core.reasons import EXPLANATIONS, Reason
 from scaler.core.sample import Sample
@@ -119,6 +121,9 @@ def named(cases: Sequence[tuple[Reason, Decision]]) -> list[str]:
     return [f"{index}-{reason.value}" for index, (reason, _) in enumerate(cases)]
 
 
+LATE = noted(decided(steady(BUSY, 60), KV, scale=FOUR), NOW)
+
+
 @pytest.mark.parametrize(("reason", "decision"), ANSWERS, ids=named(ANSWERS))
 def test_each_answer_has_its_reason(reason: Reason, decision: Decision) -> None:
     """The situation is answered with the reason that a person would give."""
@@ -135,7 +140,7 @@ def test_each_oddity_is_noted_or_is_the_reason(reason: Reason, decision: Decisio
 def test_every_reason_of_the_core_can_be_reached() -> None:
     """No reason is dead: the tables above produce all that the core can say."""
     assert MOVED.reason is Reason.MOVED_BY_OTHERS
-    said: set[Reason] = {MOVED.reason}
+    said: set[Reason] = {MOVED.reason, *LATE.notes}
     for _, decision in [*ANSWERS, *NOTED]:
         said |= {decision.reason, *decision.notes}
     assert set(Reason) - said == NOT_FROM_THE_CORE

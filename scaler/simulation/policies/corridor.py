@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from scaler.core.decision import Decision, decide, with_notes
+from scaler.core.decision import Decision, decide
 from scaler.core.history import History, Judgement, span_needed
+from scaler.core.moves import with_notes
 from scaler.core.policy import Policy
 from scaler.core.sample import take_sample
 from scaler.core.units import Seconds

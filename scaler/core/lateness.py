@@ -1,0 +1,47 @@
+"""Tells a count that is read late from one that nobody has changed yet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scaler.core.decision import Decision
+from scaler.core.reasons import Reason
+from scaler.core.sample import Sample
+from scaler.core.units import TICK, Seconds
+from scaler.core.workload import Scale
+
+LATE_AT_MOST: Seconds = 45.0
+"""A view of the cluster is at most half a minute old, and is looked at once a tick."""
+
+_FRESH: Seconds = 2 * TICK
+
+
+def late_since(
+    scale: Scale | None, previous: Decision | None, newest: Sample | None, now: Seconds
+) -> Seconds | None:
+    """Return since when the count must be taken for one that is read late; None where it is not.
+
+    The HPA may have taken away what was given up before that is to be seen. Then exactly those
+    replicas have gone silent whose pods are still called Ready, and to hold the count that is read
+    would ask for them again: the HPA goes up at once, whatever it does on the way down.
+    """
+    if scale is None or previous is None or newest is None or now - newest.at > _FRESH:
+        return None
+    asked = previous.desired
+    gone = asked is not None and asked < scale.current and newest.reporting <= asked
+    if not gone or newest.reporting + newest.unseen < scale.current:
+        return None
+    since = now if previous.late_since is None else previous.late_since
+    return since if now - since < LATE_AT_MOST else None
+
+
+def presumed(scale: Scale, previous: Decision) -> Scale:
+    """Return the scale as it must be by now: the HPA has done what it was asked for."""
+    return replace(scale, current=scale.current if previous.desired is None else previous.desired)
+
+
+def noted(decision: Decision, since: Seconds | None) -> Decision:
+    """Say in a decision that it rests on a presumed count."""
+    if since is None:
+        return decision
+    return replace(decision, late_since=since, notes=(*decision.notes, Reason.COUNT_LATE))
