@@ -1,0 +1,121 @@
+"""Pods that come and go by themselves: rollouts, evictions, readiness that is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.kubernetes_server import objects
+from tests.kubernetes_server.resources import Json, section
+from tests.kubernetes_server.store import stamp
+from tests.scenarios.fleets import Body, SimulatedFleet
+from tests.scenarios.stage import START, Setting, Stage, address, stage
+
+pytestmark = pytest.mark.timeout(300)
+
+
+class Rollout:
+    """Replaces every replica of the start, one at a time, each new one before the old one goes."""
+
+    def __init__(self, on: Stage, fleet: SimulatedFleet) -> None:
+        """Have replaced none."""
+        self.on, self.fleet = on, fleet
+        self.old = [body.name for body in fleet.bodies()]
+
+    def step(self) -> None:
+        """Do what is due before a tick."""
+        census = self.fleet.fleet.census()
+        if self.on.surge and census.serving > self.on.spec:
+            self.fleet.retire(self.old.pop(0), self.on.clock.now())
+            self.on.surge = 0
+        elif self.old and not self.on.surge and census.loading == 0:
+            self.on.surge = 1
+
+
+def new_template(_: Body, pod: Json) -> Json:
+    """Give the pods that a rollout made another template."""
+    meta = section(pod, "metadata")
+    if str(meta["name"]) >= "vllm-0004":
+        meta["labels"] = {"app": "chat", "pod-template-hash": "77c9"}
+        meta["ownerReferences"] = [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "chat-77c9", "controller": True}
+        ]
+    return pod
+
+
+async def test_a_rollout_with_surge_moves_nothing(tmp_path: Path) -> None:
+    """Five replicas for a while, some of which load or terminate, are four that are needed."""
+    fleet = SimulatedFleet(lambda _: 6.0, replicas=4, start=START, start_up=60.0)
+    async with stage(tmp_path, fleet, Setting(replicas=4)) as on:
+        on.changed = new_template
+        await on.ticks(12)
+        rollout = Rollout(on, fleet)
+        await on.ticks(28, rollout.step)
+    assert not rollout.old, on.story()
+    assert set(on.counts) == {4}, on.story()
+    seen = [d.sample for d in on.decisions if d.sample is not None]
+    assert max(sample.loading for sample in seen) == 1
+    assert min(sample.serving for sample in seen) == 4
+
+
+async def test_an_evicted_replica_is_replaced_and_no_more(tmp_path: Path) -> None:
+    """While another one loads in its place, nothing is given up and nothing is asked for."""
+    fleet = SimulatedFleet(lambda _: 4.0, replicas=4, start=START, start_up=120.0)
+    async with stage(tmp_path, fleet, Setting(replicas=4)) as on:
+        await on.ticks(8)
+        fleet.evict("vllm-0002", on.clock.now())
+        await on.ticks(12)
+    seen = [d.sample for d in on.decisions if d.sample is not None]
+    assert {sample.serving for sample in seen} == {3, 4}, on.story()
+    assert set(on.counts) == {4}, on.story()
+
+
+class TestReadinessIsLost:
+    """Under overload every pod fails its readiness probe, for five minutes."""
+
+    async def play(self, directory: Path) -> Stage:
+        """Let load rise, and readiness go with it and come back."""
+        fleet = SimulatedFleet(
+            lambda t: 3.0 if t < 300.0 else 9.0, replicas=3, start=START, start_up=60.0
+        )
+        lost, back = START + 330.0, START + 630.0
+
+        async with stage(directory, fleet, Setting(replicas=3)) as on:
+
+            def unready(body: Body, pod: Json) -> Json:
+                now = on.clock.now()
+                if body.ready_at is None or body.ready_at > lost or now < lost:
+                    return pod
+                ready_at = back if now >= back else None
+                made = objects.pod(
+                    body.name,
+                    of="chat",
+                    created_at=body.created_at,
+                    ready_at=ready_at,
+                    deleted_at=body.deleted_at,
+                    ip=address(body),
+                )
+                if ready_at is None:
+                    conditions = section(made, "status")["conditions"]
+                    assert isinstance(conditions, list)
+                    conditions[0]["lastTransitionTime"] = stamp(lost)
+                return made
+
+            on.changed = unready
+            await on.ticks(60)
+        return on
+
+    async def test_the_fleet_grows_all_the_same(self, tmp_path: Path) -> None:
+        """What reports serves, whatever its readiness; what does not serve is no reason to hold."""
+        on = await self.play(tmp_path)
+        unready = [d for d in on.decisions if START + 345 <= d.at < START + 600]
+        assert all(d.sample is not None and d.sample.serving >= 3 for d in unready), on.story()
+        assert on.turns == 0, on.story()
+        assert on.counts[-1] >= 5, on.story()
+
+    async def test_no_start_is_mistaken(self, tmp_path: Path) -> None:
+        """A pod that is Ready anew took no hour to start."""
+        on = await self.play(tmp_path)
+        times = {d.learned.lead_time for d in on.decisions if d.learned is not None}
+        assert times == {60.0}, on.story()
