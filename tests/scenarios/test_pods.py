@@ -72,12 +72,12 @@ async def test_an_evicted_replica_is_replaced_and_no_more(tmp_path: Path) -> Non
 
 
 class TestReadinessIsLost:
-    """Under overload every pod fails its readiness probe, for five minutes."""
+    """Every pod fails its readiness probe for five minutes, as under overload."""
 
-    async def play(self, directory: Path) -> Stage:
+    async def play(self, directory: Path, peak: float) -> Stage:
         """Let load rise, and readiness go with it and come back."""
         fleet = SimulatedFleet(
-            lambda t: 3.0 if t < 300.0 else 9.0, replicas=3, start=START, start_up=60.0
+            lambda t: 3.0 if t < 300.0 else peak, replicas=3, start=START, start_up=60.0
         )
         lost, back = START + 330.0, START + 630.0
 
@@ -108,7 +108,7 @@ class TestReadinessIsLost:
 
     async def test_the_fleet_grows_all_the_same(self, tmp_path: Path) -> None:
         """What reports serves, whatever its readiness; what does not serve is no reason to hold."""
-        on = await self.play(tmp_path)
+        on = await self.play(tmp_path, 9.0)
         unready = [d for d in on.decisions if START + 345 <= d.at < START + 600]
         assert all(d.sample is not None and d.sample.serving >= 3 for d in unready), on.story()
         assert on.turns == 0, on.story()
@@ -116,6 +116,8 @@ class TestReadinessIsLost:
 
     async def test_no_start_is_mistaken(self, tmp_path: Path) -> None:
         """A pod that is Ready anew took no hour to start."""
-        on = await self.play(tmp_path)
+        on = await self.play(tmp_path, 3.0)
+        ready_at = {pod.ready_at for pod in on.cluster.pods("llm", "chat") or ()}
+        assert ready_at == {START + 630.0}
         times = {d.learned.lead_time for d in on.decisions if d.learned is not None}
         assert times == {60.0}, on.story()
