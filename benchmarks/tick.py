@@ -32,6 +32,7 @@ from scaler.control.board import Board
 from scaler.control.follower import Follower
 from scaler.control.ports import Source
 from scaler.control.registry import Registry
+from scaler.core.pods import Pod
 from scaler.core.units import TICK, tick_at
 from scaler.core.workload import Scale
 from tests.fakes.clock import FakeClock
@@ -41,6 +42,22 @@ WORKLOADS, PODS, TICKS = 1000, 5, 12
 EDGES = ("0.25", "0.5", "0.75", "1.0", "2.5", "5.0", "7.5", "10.0", "20.0", "+Inf")
 
 
+def pod_name(number: int) -> str:
+    """Name a pod as a ReplicaSet does: those of a workload share all but the end."""
+    return f"chat-{number // PODS}-6b4d9c7f5d-{number % PODS}"
+
+
+def placed(number: int) -> tuple[Pod, ...]:
+    """Return the pods of a workload."""
+    names = [pod_name(each) for each in range(number * PODS, (number + 1) * PODS)]
+    return tuple(
+        Pod(name=name, replica=name, created_at=0.0, ready=True, ready_at=60.0) for name in names
+    )
+
+
+PLACED = [placed(number) for number in range(WORKLOADS)]
+
+
 class Fleet:
     """Every ScaledObject has five replicas."""
 
@@ -48,6 +65,15 @@ class Fleet:
         """Return the count."""
         del namespace, name
         return Scale(current=PODS, max_replicas=40)
+
+    def pods(self, namespace: str, name: str) -> tuple[Pod, ...]:
+        """Return the pods."""
+        del namespace
+        return PLACED[int(name.removeprefix("chat-"))]
+
+    def situation(self, namespace: str, name: str) -> None:
+        """Know nothing of KEDA."""
+        del namespace, name
 
     def on_change(self, notify: object) -> None:
         """Never change."""
@@ -123,7 +149,7 @@ async def from_scrapes(directory: Path) -> None:
     clock = FakeClock(tick_at(time.time()) - 3600.0)
     groups = [
         f'{{"targets": ["10.0.{n // 250}.{n % 250}:8000"], '
-        f'"labels": {{"namespace": "llm", "pod": "p{n}"}}}}'
+        f'"labels": {{"namespace": "llm", "pod": "{pod_name(n)}"}}}}'
         for n in range(WORKLOADS * PODS)
     ]
     targets = directory / "targets.json"
@@ -168,7 +194,7 @@ async def from_prometheus(directory: Path) -> None:
     for number in range(WORKLOADS * PODS):
         base = {
             "namespace": "llm",
-            "pod": f"p{number}",
+            "pod": pod_name(number),
             "engine": "0",
             "model_name": f"m{number // PODS}",
         }
