@@ -12,15 +12,13 @@ sockets; KEDA and the autoscaler decide as the simulator has them. A tick of 15 
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
 import grpc
-from aiohttp import web
 
 from scaler.adapters.kubernetes_cluster import KubernetesCluster
 from scaler.adapters.kubernetes_settings import KubernetesSettings
@@ -33,13 +31,11 @@ from scaler.config.server import ServerConfig
 from scaler.control.board import Board, Posting
 from scaler.control.loop import Loop
 from scaler.control.placement import pods_of_source
-from scaler.control.ports import Gateways, Source, SourceError
+from scaler.control.ports import Gateways, Source
 from scaler.control.registry import Registry
 from scaler.core.decision import Decision
-from scaler.core.reading import Reading
 from scaler.core.reasons import Reason
 from scaler.core.units import TICK, tick_at
-from scaler.core.workload import Selection
 from scaler.edge.grpc_server import GrpcServer
 from scaler.edge.measures import Measures
 from scaler.simulation.hpa_types import Behavior, PodCount, TargetScale
@@ -54,6 +50,7 @@ from tests.kubernetes_server import objects
 from tests.kubernetes_server.resources import PODS, Json, section
 from tests.kubernetes_server.server import ApiServer, api_server
 from tests.scenarios.fleets import Body, Engines
+from tests.scenarios.pages import Pages, Stepped, address
 
 START = 1_700_000_040.0
 """On the grid of ticks and of minutes."""
@@ -63,44 +60,6 @@ PATIENT = KubernetesSettings(watch_for=600.0, settle=0.0, answer_within=20.0, co
 
 _BEFORE, _AFTER = 2.0, 5.0
 _NAMESPACE, _NAME = "llm", "chat"
-
-
-class Stepped:
-    """A source that scrapes when it is told to, and asks the gateways at each tick."""
-
-    def __init__(self, pages: ScrapeSource, gateways: Gateways | None) -> None:
-        """Stand over the real one."""
-        self.pages = pages
-        self._gateways = gateways
-
-    @property
-    def name(self) -> str:
-        """Return the source's name."""
-        return self.pages.name
-
-    async def run(self) -> None:
-        """Leave it to the stage."""
-
-    async def read(
-        self, selections: Collection[Selection], at: float
-    ) -> Mapping[Selection, Reading | SourceError]:
-        """Read what was scraped, and what waits."""
-        seen = await self.pages.read(selections, at)
-        if self._gateways is None:
-            return seen
-        waiting = await self._gateways.demands(selections, at)
-        return {
-            selection: replace(reading, activation=demand)
-            if isinstance(reading, Reading) and isinstance(demand := waiting[selection], float)
-            else reading
-            for selection, reading in seen.items()
-        }
-
-    async def recall(
-        self, selection: Selection, start: float, end: float, step: float
-    ) -> Sequence[Reading]:
-        """Remember nothing."""
-        return await self.pages.recall(selection, start, end, step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,50 +93,6 @@ class Setting:
         return {"scaleUp": rules, "scaleDown": rules}
 
 
-class Pages:
-    """Serves each body's page at an address of its own, all at one port."""
-
-    def __init__(self) -> None:
-        """Serve nobody."""
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            self.port = int(found.getsockname()[1])
-        self._shown: dict[str, Callable[[], str]] = {}
-        self._sites: dict[str, web.TCPSite] = {}
-        app = web.Application()
-        app.router.add_get("/metrics", self._answer)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-
-    async def show(self, bodies: Sequence[Body]) -> None:
-        """Serve these, and refuse at every other address."""
-        self._shown = {address(body): body.page for body in bodies if body.page is not None}
-        for ip in [ip for ip in self._sites if ip not in self._shown]:
-            await self._sites.pop(ip).stop()
-        for ip in self._shown:
-            if ip not in self._sites:
-                self._sites[ip] = web.TCPSite(self._runner, ip, self.port)
-                await self._sites[ip].start()
-
-    async def _answer(self, request: web.Request) -> web.Response:
-        assert request.transport is not None
-        ip = request.transport.get_extra_info("sockname")[0]
-        return web.Response(text=self._shown[ip]())
-
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator[None]:
-        """Serve until left."""
-        await self._runner.setup()
-        try:
-            yield
-        finally:
-            await self._runner.cleanup()
-
-
-def address(body: Body) -> str:
-    """Return the pod's address, one of this machine."""
-    return f"127.9.{body.number // 250}.{body.number % 250 + 1}"
-
-
 class Stage:
     """One ScaledObject with everything around it; `counts` is spec.replicas after each tick."""
 
@@ -199,12 +114,12 @@ class Stage:
         self.extra: list[Json] = []
         self.changed: Callable[[Body, Json], Json] = lambda _, pod: pod
         """What a test makes of a pod before it is written."""
-        self.answered = 0
+        self.statuses: list[grpc.StatusCode] = []
+        """How KEDA was answered at each tick."""
         self.down = False
         """Whether a test has stopped the API server."""
         self.late = False
         """Whether the watches tell a change of the count only after the next decision."""
-        """How often KEDA was answered."""
         self.keda = Keda(setting.scaled_object(), created=START - 3600.0, tolerance=0.1)
         self.keda.reconcile(setting.scaled_object(), [MetricSpec(name="vllm-desired-replicas")])
         self.at = START - TICK
@@ -404,7 +319,6 @@ class Stage:
 
     async def _let_keda_act(self) -> None:
         seen = await self._observed()
-        self.answered += seen.values is not None
         if self.down:  # KEDA goes on polling, and nobody can write
             return
         scale = TargetScale(spec=self.spec, status=self.spec)
@@ -418,8 +332,10 @@ class Stage:
         spec = MetricSpec(name="vllm-desired-replicas")
         try:
             poll = await self._client.poll(self._ref)
-        except grpc.aio.AioRpcError:
+        except grpc.aio.AioRpcError as error:
+            self.statuses.append(error.code())
             return Observation(spec=spec, values=None)
+        self.statuses.append(grpc.StatusCode.OK)
         return Observation(spec=spec, values=tuple(poll.metrics.values()), active=poll.active)
 
     async def write(self, replicas: int) -> None:

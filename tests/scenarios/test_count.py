@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import grpc
 import pytest
 
+from scaler.core.policy import Policy
 from scaler.core.reasons import Reason
+from scaler.core.units import TICK
 from scaler.simulation.hpa_types import Behavior
 from tests.scenarios.fleets import PaintedFleet, SimulatedFleet
 from tests.scenarios.stage import START, Setting, Stage, cluster_of, stage
@@ -50,15 +53,22 @@ async def test_an_api_server_that_is_down_for_an_hour(tmp_path: Path) -> None:
         await on.server.stop()
         on.down = True
         await on.ticks(240)
+        assert on.cluster.pods("llm", "chat") is None
         lost = on.decisions[20:]
         assert [d.reason is Reason.CURRENT_UNKNOWN for d in lost[:4]] == [False, False, True, True]
         assert all(d.desired is None for d in lost[2:]), on.story()
         assert set(on.counts[20:]) == {held}, on.story()
+        assert set(on.statuses[:22]) == {grpc.StatusCode.OK}
+        assert set(on.statuses[22:]) == {grpc.StatusCode.UNAVAILABLE}
         await on.server.start()
         on.down = False
         await on.recover()
         await on.ticks(12)
-    assert on.decisions[260].current == held, on.story()
+    back = on.decisions[260]
+    assert back.current == held, on.story()
+    assert back.sample is not None
+    assert back.sample.serving == held, on.story()
+    assert set(on.statuses[260:]) == {grpc.StatusCode.OK}
     assert min(on.counts[260:]) >= held, on.story()
     assert on.counts[-1] > held, on.story()
     times = {d.learned.lead_time for d in on.decisions if d.learned is not None}
@@ -100,6 +110,24 @@ class TestRestart:
         assert learned is not None
         assert fresh is not None
         assert (fresh.lead_time, fresh.lead_time_observed) == (learned.lead_time, True)
+
+    async def test_calm_is_proven_anew(self, tmp_path: Path) -> None:
+        """Load that falls at the restart gives nothing up before the new one has seen a window."""
+        fleet = SimulatedFleet(
+            lambda t: 9.0 if t < 600.0 else 1.0, replicas=6, start=START, start_up=60.0
+        )
+        async with cluster_of(tmp_path, fleet, Setting(replicas=6)) as on:
+            async with on.scaler():
+                await on.ticks(40)
+            peak = on.spec
+            async with on.scaler():
+                await on.ticks(60)
+        covered = 40 + int(max(Policy().scale_in_window, 2 * 60.0) / TICK)
+        assert peak >= 5, on.story()
+        assert set(on.counts[40 : covered - 1]) == {peak}, on.story()
+        said = {s for d in on.decisions[42 : covered - 1] for s in (d.reason, *d.notes)}
+        assert Reason.WARMING_UP in said, on.story()
+        assert on.counts[-1] < peak, on.story()
 
 
 class TestTolerance:

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from scaler.core.units import TICK
 from tests.kubernetes_server import objects
 from tests.kubernetes_server.resources import Json, section
 from tests.kubernetes_server.store import stamp
-from tests.scenarios.fleets import Body, SimulatedFleet
-from tests.scenarios.stage import START, Setting, Stage, address, stage
+from tests.scenarios.fleets import Body, PaintedFleet, SimulatedFleet
+from tests.scenarios.pages import address
+from tests.scenarios.stage import START, Setting, Stage, stage
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -121,3 +123,47 @@ class TestReadinessIsLost:
         assert ready_at == {START + 630.0}
         times = {d.learned.lead_time for d in on.decisions if d.learned is not None}
         assert times == {60.0}, on.story()
+
+
+class TestReadinessAndPagesAreLost:
+    """Engines so busy that neither the probe nor the scraper is answered."""
+
+    async def play(self, directory: Path, lost: int, ticks: int) -> Stage:
+        """Have four replicas do the work of four, and lose some; whoever is left looks idle."""
+        fleet = PaintedFleet(lambda: (30.0, 0.0, 0.5), START)
+
+        def unready(body: Body, pod: Json) -> Json:
+            if body.name in fleet.lost:
+                conditions = section(pod, "status")["conditions"]
+                assert isinstance(conditions, list)
+                lost_at = stamp(START + LOST_AFTER * TICK)
+                conditions[0] |= {"status": "False", "lastTransitionTime": lost_at}
+            return pod
+
+        async with stage(directory, fleet, Setting(replicas=4)) as on:
+            on.changed = unready
+            await on.ticks(LOST_AFTER)
+            fleet.lost = {body.name for body in fleet.bodies()[:lost]}
+            fleet.paint = lambda: (0.0, 0.0, 0.0)
+            await on.ticks(ticks)
+        return on
+
+    async def test_all_of_them(self, tmp_path: Path) -> None:
+        """Who is not heard is not idle: the count is answered and stays, for as long as it takes.
+
+        Four times the scale-in window, and beyond the time after which a start is overdue.
+        """
+        on = await self.play(tmp_path, lost=4, ticks=80)
+        assert set(on.counts) == {4}, on.story()
+        assert on.decisions[-1].desired == 4, on.story()
+        assert on.decisions[-1].active, on.story()
+
+    async def test_most_of_them(self, tmp_path: Path) -> None:
+        """One that looks idle speaks for no other before they are overdue and a window has gone."""
+        on = await self.play(tmp_path, lost=3, ticks=30)
+        unseen = [d for d in on.decisions if d.sample is not None and d.sample.unseen == 3]
+        assert len(unseen) >= 10, on.story()
+        assert set(on.counts) == {4}, on.story()
+
+
+LOST_AFTER = 24
