@@ -248,6 +248,7 @@ class ScrapeSource:
             loading=len(unheard - answered),
             silent=silent,
             unheard=unheard - answered,
+            by_pods=isinstance(self._targets, PodTargets),
             ttft=add_latencies(latencies.values()),
             latencies=latencies,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import structlog
@@ -70,6 +71,11 @@ class Chronicle:
             self._minutes_wanted.pop(sight, None)
         return frozenset(mixed)
 
+    def doubt(self, late: Mapping[Sight, Seconds]) -> None:
+        """Take back what samples seemed to prove that were taken of too few pods."""
+        for sight, since in late.items():
+            self.history(sight).doubt(since)
+
     def is_sampled(self, sight: Sight, at: Seconds) -> bool:
         """Say whether there is a sample of this tick already."""
         history = self.histories.get(sight)
@@ -111,7 +117,8 @@ class Chronicle:
                 history.missed_from = at
             return False
         self.troubles.pop(sight, None)
-        history.add(take_sample(reading))
+        blind = self._placement.is_blind(sight, reading)
+        history.add(replace(take_sample(reading), partial=blind))
         history.replicas = frozenset(replica.name for replica in reading.replicas)
         history.placed = self._placement.pods(sight) is not None
         if history.known_from is None:

@@ -21,7 +21,7 @@ from scaler.control.registry import Entry, Registry
 from scaler.control.sight import Sight, sight_of
 from scaler.core.decision import Decision, decide
 from scaler.core.history import Judgement, span_needed
-from scaler.core.lateness import late_since, noted, presumed
+from scaler.core.lateness import late_since, noted, presumed, settling_since
 from scaler.core.moves import with_notes
 from scaler.core.reading import Reading
 from scaler.core.reasons import Reason
@@ -92,7 +92,7 @@ class Follower:
         entries = fresh[:_ADMITTED_TOGETHER]
         if not entries:
             return False
-        self._placement.look({sight_of(entry.key, selection) for entry, selection in fresh})
+        self._look(fresh)
         posted = self._board.snapshot.postings
         await self._decide([e for e in fresh if e[0].key not in posted], at)
         limit = asyncio.Semaphore(_RECALLS_AT_ONCE)
@@ -118,6 +118,7 @@ class Follower:
             current = scale.current if scale is not None else None
             if posting is not None and posting.decision.current != current:
                 moved.append((entry, selection))
+        self._look(moved)
         await self._decide(moved, at)
 
     async def wake(self, at: Seconds) -> None:
@@ -163,12 +164,16 @@ class Follower:
 
     def _look_at_pods(self, entries: Sequence[tuple[Entry, Selection]]) -> None:
         """Look at the pods; who is now seen for what it is, is taken in anew."""
-        self._placement.look({sight_of(entry.key, selection) for entry, selection in entries})
+        self._look(entries)
         mixed = self._chronicle.forget_mixed()
         for entry, selection in entries:
             if sight_of(entry.key, selection) in mixed:
                 self._admitted.pop(entry.key, None)
                 self._judgements.pop(entry.key, None)
+
+    def _look(self, entries: Collection[tuple[Entry, Selection]]) -> None:
+        sights = {sight_of(entry.key, selection) for entry, selection in entries}
+        self._chronicle.doubt(self._placement.look(sights))
 
     def _forget_old(self, at: Seconds) -> None:
         """Drop the samples that no workload of a sight needs any more."""
@@ -247,6 +252,9 @@ class Follower:
         late = late_since(scale, previous, history.newest, at)
         if late is not None and scale is not None and previous is not None:
             scale = presumed(scale, previous)
+        settling = settling_since(scale, previous, at)
+        if settling is not None and scale is not None:
+            scale = replace(scale, settling=True)
         decision = decide(
             policy,
             history.samples,
@@ -258,7 +266,7 @@ class Follower:
             gateway=self.activation.gateway(entry.key, selection, scale, at),
         )
         decision = self._contest(decision, judgement, policy.hold_for, contest=contest)
-        decision = noted(with_notes(decision, previous), late)
+        decision = replace(noted(with_notes(decision, previous), late), settling_since=settling)
         self._tell(entry.key, decision, before)
         posting = Posting(
             key=entry.key,

@@ -17,6 +17,8 @@ from scaler.core.states import narrow
 from scaler.core.units import Seconds
 
 _NOBODY = Kin(frozenset())
+_WHOLE_SECOND: Seconds = 1.0
+"""Kubernetes tells instants in whole seconds, rounded down."""
 
 
 def pods_of_source(
@@ -33,9 +35,13 @@ def pods_of_source(
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of one ScaledObject's pods: now (None: not at present), and last."""
+    """What is known of one ScaledObject's pods: now (None: not at present), and last.
+
+    `listed` are the names that were told last; None before the first list.
+    """
 
     present: tuple[Pod, ...] | None = None
+    listed: frozenset[str] | None = None
     lead_time: Seconds | None = None
     kin: Kin = _NOBODY
     kin_basis: frozenset[tuple[str, str]] = frozenset()
@@ -58,13 +64,22 @@ class Placement:
         places = {sight.place for sight in sights}
         self._known = {place: known for place, known in self._known.items() if place in places}
 
-    def look(self, sights: Collection[Sight]) -> None:
-        """Look at the pods of these, once for a tick."""
+    def look(self, sights: Collection[Sight]) -> Mapping[Sight, Seconds]:
+        """Look at the pods of these, once for a tick.
+
+        Returns whose samples were taken of too few pods, and since when.
+        """
         if self._cluster is None:
-            return
+            return {}
+        late: dict[tuple[str, str], Seconds] = {}
         for namespace, name in {sight.place for sight in sights}:
             known = self._known.setdefault((namespace, name), _Known())
             known.present = pods = self._cluster.pods(namespace, name)
+            if pods is not None:
+                since = _late_since(pods, known.listed)
+                known.listed = frozenset(pod.name for pod in pods)
+                if since is not None:
+                    late[namespace, name] = since
             if pods:
                 known.lead_time = observed_lead_time(pods) or known.lead_time
                 self._learn_names(known, pods)
@@ -72,6 +87,7 @@ class Placement:
                 situation = self._cluster.situation(namespace, name)
                 if situation is not None:
                     known.kin = kin_of_target(situation.target_kind, situation.target_name)
+        return {sight: late[sight.place] for sight in sights if sight.place in late}
 
     def pods(self, sight: Sight) -> tuple[Pod, ...] | None:
         """Return the pods as they were last looked at; None where they are not known."""
@@ -99,6 +115,10 @@ class Placement:
         usual = stated or known.lead_time or DEFAULT_LEAD_TIME
         return narrow(reading, known.present, usual)
 
+    def is_blind(self, sight: Sight, reading: Reading) -> bool:
+        """Say whether replicas may serve at present of which the source cannot know."""
+        return reading.by_pods and self.pods(sight) is None
+
     def past(self, sight: Sight, reading: Reading) -> Reading:
         """Return what is a ScaledObject's own of a reading whose pods may have gone."""
         known = self._known.get(sight.place) or _Known()
@@ -115,3 +135,14 @@ class Placement:
         basis = frozenset((pod.name, pod.replica) for pod in pods)
         if basis != known.kin_basis:
             known.kin, known.kin_basis = kin_of(pods), basis
+
+
+def _late_since(pods: Collection[Pod], listed: frozenset[str] | None) -> Seconds | None:
+    """Return since when pods were there that a former list lacks; None where all were told in time.
+
+    One that is not Ready when it is first told of has served nobody yet.
+    """
+    if listed is None:
+        return None
+    new = (pod for pod in pods if pod.name not in listed and not pod.terminating)
+    return min((pod.created_at + _WHOLE_SECOND for pod in new if pod.ready), default=None)

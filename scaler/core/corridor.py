@@ -91,6 +91,8 @@ def corridor(
         ceiling_reason = Reason.GAP if warm else Reason.WARMING_UP
     else:
         ceiling = max(need.high for need in needs[in_first:last])
+        if any(sample.partial for sample in samples[in_first:last]):
+            ceiling_reason = Reason.PODS_LATE
     return Corridor(
         floor=floor,
         ceiling=max(ceiling, floor),

@@ -30,7 +30,16 @@ from scaler.core.workload import Scale
 
 _FRESH_TICKS = 2
 _LEAD_TIMES_IN = 2.0
-_BLIND = frozenset({Reason.GAP, Reason.WARMING_UP, Reason.TOO_FEW_SCRAPES, Reason.LOADING})
+_BLIND = frozenset(
+    {
+        Reason.GAP,
+        Reason.WARMING_UP,
+        Reason.TOO_FEW_SCRAPES,
+        Reason.LOADING,
+        Reason.SETTLING,
+        Reason.PODS_LATE,
+    }
+)
 
 _at = attrgetter("at")
 
@@ -44,7 +53,8 @@ class Decision:
     further reasons that a person should know. `advised` is what `mode: act` would answer.
     `demand` is what waits, or has waited a moment ago, at the gateway of a fleet at zero;
     `moved_at` when somebody else moved the count, of late; `late_since` since when the count is
-    taken for one that is read late, and `current` for what was asked for.
+    taken for one that is read late, and `current` for what was asked for; `settling_since` since
+    when the count is known, while its pods may not be.
     `overload_for` and `calm_for` say how long, within the window in question, the newest samples
     have asked for more, or for fewer, replicas than `current`.
     """
@@ -65,6 +75,7 @@ class Decision:
     demand: float | None = None
     moved_at: Seconds | None = None
     late_since: Seconds | None = None
+    settling_since: Seconds | None = None
     overload_for: Seconds = 0.0
     calm_for: Seconds = 0.0
     silent_for: Seconds = 0.0
@@ -265,9 +276,13 @@ def _within_corridor(
 def _with_absent(lines: Corridor, newest: Sample, scale: Scale) -> tuple[Corridor, int]:
     """Widen the corridor by the replicas that were asked for and have never been heard of.
 
-    Those that are overdue no longer count as coming.
+    Those that are overdue no longer count as coming. While the count is settling, nobody knows how
+    many those are.
     """
     absent = max(0, scale.current - newest.reporting - newest.unseen - newest.overdue)
+    if scale.settling:
+        reason = lines.ceiling_reason or Reason.SETTLING
+        return replace(lines, ceiling=math.inf, ceiling_reason=reason), absent
     if not absent:
         return lines, 0
     if 2 * (absent + newest.unseen) > scale.current:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 from scaler.core.context import look_back, trend_span
@@ -61,13 +63,26 @@ class History:
             self.minutes.keep(sample)
 
     def fill(self, recalled: Iterable[Sample]) -> int:
-        """Put samples read back where there are none; return how many were missing."""
-        have = {sample.at for sample in self.samples}
-        missing = [sample for sample in recalled if sample.at not in have]
+        """Put samples read back where there are none, or partial ones; return how many."""
+        kept = {sample.at: sample for sample in self.samples if not sample.partial}
+        missing = [sample for sample in recalled if sample.at not in kept]
         if missing:
-            self.samples = sorted([*self.samples, *missing], key=_at)
+            found = {sample.at: sample for sample in [*self.samples, *missing]}
+            self.samples = [found[at] for at in sorted(found)]
             self._relearn([])
         return len(missing)
+
+    def doubt(self, since: Seconds) -> None:
+        """Call the samples from `since` on partial: there were pods that nobody had told of.
+
+        They are read back where the source remembers.
+        """
+        first = bisect_left(self.samples, since, key=_at)
+        doubted = self.samples[first:]
+        if doubted:
+            self.samples[first:] = [replace(sample, partial=True) for sample in doubted]
+            self.version += 1
+            self.missed_from = min(doubted[0].at, self.missed_from or math.inf)
 
     def recall_minutes(self, recalled: Iterable[Sample]) -> None:
         """Put older minutes, read back, before those that are known."""

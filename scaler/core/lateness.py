@@ -1,4 +1,4 @@
-"""Tells a count that is read late from one that nobody has changed yet."""
+"""Tells a count that is read late from one that nobody has changed yet, or whose pods are."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from scaler.core.workload import Scale
 
 LATE_AT_MOST: Seconds = 45.0
 """A view of the cluster is at most half a minute old, and is looked at once a tick."""
+
+SETTLED_AFTER: Seconds = 30.0
+"""So old may the view of the pods be that goes with a fresh count."""
 
 _FRESH: Seconds = 2 * TICK
 
@@ -33,6 +36,20 @@ def late_since(
         return None
     since = now if previous.late_since is None else previous.late_since
     return since if now - since < LATE_AT_MOST else None
+
+
+def settling_since(scale: Scale | None, previous: Decision | None, now: Seconds) -> Seconds | None:
+    """Return since when a count is known whose pods may not be; None where they must be by now.
+
+    Counts and pods are watched apart. Replicas of which only the count tells yet may have served
+    for long, where the API server was away, and what was seen says nothing of them.
+    """
+    if scale is None or previous is None:
+        return None
+    if previous.current is None or 0 < previous.current < scale.current:
+        return now
+    since = previous.settling_since
+    return since if since is not None and now - since < SETTLED_AFTER else None
 
 
 def presumed(scale: Scale, previous: Decision) -> Scale:

@@ -93,7 +93,8 @@ def need_of(sample: Sample, context: Context, policy: Policy, learned: Learned) 
     low += min(sample.stalled, low)
     high += min(sample.stalled, high)
     known = sample.reporting + sample.unseen
-    high = math.inf if 2 * sample.unseen > known else high + sample.unseen
+    blind = sample.partial or 2 * sample.unseen > known
+    high = math.inf if blind else high + sample.unseen
     notes = tuple(dict.fromkeys([r.note for r in rows if r.note is not None]))
     return Need(low=low, high=high, rows=rows, notes=notes)
 

@@ -63,6 +63,8 @@ class Reading:
     of and has never heard. `silent` and `unheard` are their names, as far as they are known, and
     `partial` says that an unknown number may be missing.
     `latencies` are the histograms that `ttft` is the sum of, by `stem_of` their pods' names.
+    `by_pods` says that the engines were found by the scale targets' pods, so that nothing is seen
+    of a pod that nobody told of.
     Only pods tell `overdue`, the replicas that no longer count as coming.
     `rejection_rate` is what a gateway refused, per second (`rejectionQuery`); `activation` is the
     demand that waits at a gateway (`activationQuery`); both `None` where no query is configured,
@@ -79,6 +81,7 @@ class Reading:
     silent: frozenset[str] = frozenset()
     unheard: frozenset[str] = frozenset()
     partial: bool = False
+    by_pods: bool = False
     ttft: LatencyBuckets | None = None
     latencies: Mapping[str, LatencyBuckets] = field(default_factory=dict)
     rejection_rate: float | None = None

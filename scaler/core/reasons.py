@@ -25,6 +25,8 @@ class Reason(StrEnum):
     TOLERANCE_HELD = "tolerance-held"
     MOVED_BY_OTHERS = "moved-by-others"
     COUNT_LATE = "count-late"
+    SETTLING = "settling"
+    PODS_LATE = "pods-late"
     GAP = "gap"
     WARMING_UP = "warming-up"
     TOO_FEW_SCRAPES = "too-few-scrapes"
@@ -119,6 +121,16 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.COUNT_LATE: Explanation(
         "Replicas that were given up are gone while the count still has them: it is read late.",
         "Nothing, if it passes; else look at the scaler's connection to the API server.",
+    ),
+    Reason.SETTLING: Explanation(
+        "The count rose, or became known again, half a minute ago at most: its pods may not be "
+        "known yet, so no replica is given up.",
+        "Nothing, if it passes; else look at the scaler's connection to the API server.",
+    ),
+    Reason.PODS_LATE: Explanation(
+        "Within the scale-in window pods served of which the API server had not told, so that calm "
+        "is not proven and no replica is given up.",
+        "Wait for a scale-in window; look at the scaler's connection to the API server.",
     ),
     Reason.GAP: Explanation(
         "Samples are missing, so calm is not proven and no replica is given up.",

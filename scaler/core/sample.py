@@ -19,7 +19,8 @@ class Sample:
     A replica serves when it reports and is neither asleep nor stalled. `kv_cache` is the mean over
     engines (0..1), `queued` the number of serving replicas with a request waiting, `saturated` the
     median running of those. `overdue` replicas do not count as coming any more. Rates are per
-    second over `RATE_WINDOW`. `None` means not known.
+    second over `RATE_WINDOW`. `None` means not known. `partial`: replicas may have served, or
+    did, of which nobody had told.
     """
 
     at: Seconds
@@ -43,6 +44,7 @@ class Sample:
     rejection_rate: float | None = None
     saturated: float | None = None
     activation: float | None = None
+    partial: bool = False
 
     @property
     def reporting(self) -> int:

@@ -68,7 +68,8 @@ class Scale:
 
     `current` is `spec.replicas`. The tolerances are the HPA's own, a fraction of the ratio within
     which it does nothing. `max_replicas` is `None` where nobody told us, `ready` (pods that are
-    Ready) where nobody looks at pods.
+    Ready) where nobody looks at pods. `settling` says that the count is known for so short a time
+    that the pods behind it may not be.
     """
 
     current: int
@@ -77,6 +78,7 @@ class Scale:
     tolerance_out: float = 0.0
     tolerance_in: float = 0.0
     ready: int | None = None
+    settling: bool = False
 
     def within_bounds(self, replicas: float) -> int:
         """Bring a whole or infinite number of replicas between max(1, min) and max."""

@@ -228,3 +228,46 @@ def test_what_was_carried_is_learned_once_a_minute() -> None:
         history.add(sample)
         judgement.update(Policy(), history, sample.at)
     assert judgement.learned.carried == 15.0
+
+
+class TestDoubt:
+    """Pods that had served before anybody told of them."""
+
+    def test_samples_from_then_on_prove_no_calm(self) -> None:
+        """Those before stay what they were; what is read back replaces the others."""
+        samples = steady(IDLE, 60)
+        history = history_of(samples)
+        since = samples[40].at
+        history.doubt(since - 1.0)
+        assert [s.at for s in history.samples if s.partial] == [s.at for s in samples[40:]]
+        assert history.missed_from == since
+        assert decided(history.samples, scale=FOUR).desired == 4
+
+        whole = [replace(s, serving=5) for s in samples]
+        assert history.fill(whole) == 20
+        assert history.samples == [*samples[:40], *whole[40:]]
+
+    def test_what_was_missed_before_stays_missed(self) -> None:
+        """The earlier of the two instants counts."""
+        history = history_of(steady(IDLE, 60))
+        history.missed_from = NOW - 800.0
+        history.doubt(NOW - 100.0)
+        assert history.missed_from == NOW - 800.0
+
+    def test_of_nothing_is_nothing(self) -> None:
+        """A pod that came after the newest sample leaves all as it is."""
+        history = history_of(steady(IDLE, 60))
+        version = history.version
+        history.doubt(NOW + 1.0)
+        assert not any(sample.partial for sample in history.samples)
+        assert (history.version, history.missed_from) == (version, None)
+
+    def test_a_judgement_hears_of_it(self) -> None:
+        """Kept up to date, it is the one made anew."""
+        history = history_of(steady(IDLE, 60))
+        judgement = Judgement()
+        judged(judgement, Policy(), history, NOW)
+        history.doubt(NOW - 300.0)
+        assert judged(judgement, Policy(), history, NOW) == judged(
+            Judgement(), Policy(), history, NOW
+        )

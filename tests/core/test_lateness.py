@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 
 from scaler.core.decision import Decision
-from scaler.core.lateness import LATE_AT_MOST, late_since, noted, presumed
+from scaler.core.lateness import (
+    LATE_AT_MOST,
+    SETTLED_AFTER,
+    late_since,
+    noted,
+    presumed,
+    settling_since,
+)
 from scaler.core.reasons import Reason
 from scaler.core.sample import Sample
 from scaler.core.units import TICK
@@ -72,3 +79,44 @@ def test_the_answer_stays_where_it_was() -> None:
     assert decided(samples, scale=TEN).desired == 10
     queueing = steady(replace(GONE, waiting=700.0, queued=7), 60)
     assert (decided(queueing, scale=presumed(TEN, asked(7))).desired or 0) > 7
+
+
+class TestSettling:
+    """A count that is told before its pods are."""
+
+    @pytest.mark.parametrize(
+        ("previous", "settles"),
+        [
+            pytest.param(None, False, id="a scaler that starts has nothing to compare with"),
+            pytest.param(asked(10), False, id="the count is what it was"),
+            pytest.param(asked(10, current=12), False, id="it fell: whoever went is not missed"),
+            pytest.param(asked(10, current=7), True, id="it rose"),
+            pytest.param(asked(10, current=0), False, id="it woke: nobody can have served before"),
+            pytest.param(asked(None, current=None), True, id="it was not known"),
+            pytest.param(asked(10, settling_since=NOW - 15.0), True, id="a tick ago"),
+            pytest.param(asked(10, settling_since=NOW - 30.0), False, id="pods are told by now"),
+        ],
+    )
+    def test_what_settles(self, previous: Decision | None, *, settles: bool) -> None:
+        """Only a count that rose from some replicas to more, or that nobody knew."""
+        assert (settling_since(TEN, previous, NOW) is not None) == settles
+        assert settling_since(None, previous, NOW) is None
+
+    def test_it_ends_by_itself(self) -> None:
+        """As the view of the pods may be no older."""
+        previous, at = asked(10, current=7), NOW
+        while (since := settling_since(TEN, previous, at)) is not None:
+            previous = asked(10, settling_since=since)
+            at += TICK
+        assert at - NOW == SETTLED_AFTER
+
+    def test_none_is_given_up_and_more_are_still_given(self) -> None:
+        """The ceiling is open; the floor is not."""
+        settling = replace(TEN, settling=True)
+        idle = steady(replace(BUSY, serving=10, running=0.0, kv_cache=0.0), 60)
+        held = decided(idle, scale=settling)
+        assert held.desired == 10
+        assert (decided(idle, scale=TEN).desired or 0) < 10
+        full = steady(replace(BUSY, serving=10, kv_cache=0.99), 60)
+        assert decided(full, scale=settling).desired == decided(full, scale=TEN).desired
+        assert (decided(full, scale=settling).desired or 0) > 10

@@ -36,6 +36,7 @@ FOUR = Scale(current=4)
 KV = only(Signal.KV_CACHE)
 FULL_CACHE = replace(BUSY, kv_cache=1.0)
 EMPTIER = replace(BUSY, kv_cache=0.3)
+PARTIAL = replace(EMPTIER, partial=True)
 SLOW = replace(BUSY, ttft=ttft_in(6))
 TEN = replace(BUSY, serving=10)
 TENTH = Scale(current=10, tolerance_out=0.1, tolerance_in=0.1)
@@ -82,6 +83,8 @@ ANSWERS = [
     case(Reason.WARMING_UP, steady(EMPTIER, 9), KV),
     case(Reason.WARMING_UP, steady(FULL_CACHE, 2), KV),
     case(Reason.TOO_FEW_SCRAPES, [replace(s, scraped_at=NOW) for s in steady(FULL_CACHE, 60)], KV),
+    case(Reason.SETTLING, steady(EMPTIER, 60), KV, replace(FOUR, settling=True)),
+    case(Reason.PODS_LATE, row_of(*[EMPTIER] * 39, PARTIAL, *[EMPTIER] * 9), KV),
     case(Reason.LOADING, steady(EMPTIER, 60), KV, Scale(current=9)),
     case(Reason.LOADING, [], scale=Scale(current=4, ready=0)),
     case(Reason.NOTHING_SERVING, steady(replace(NOBODY, asleep=4), 60)),

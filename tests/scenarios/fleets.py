@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from scaler.simulation.exposition import exposition
@@ -160,13 +161,18 @@ class PaintedFleet:
                     name=name,
                     created_at=created,
                     ready_at=ready_at if ready else None,
-                    page=self._page if shown else None,
+                    page=partial(self._page, number) if shown else None,
                 )
             )
         return found
 
-    def _page(self) -> str:
-        running, waiting, cache = self.paint()
+    def painted(self, number: int) -> tuple[float, float, float]:
+        """Return what a replica shows."""
+        del number
+        return self.paint()
+
+    def _page(self, number: int) -> str:
+        running, waiting, cache = self.painted(number)
         of = f'{{engine="0",model_name="{MODEL}"}}'
         return (
             f"vllm:num_requests_running{of} {running}\n"

@@ -288,7 +288,7 @@ class Stage:
             await settle()
             return
         self.server.bookmark()
-        await until(self._is_seen)
+        await until(self.is_seen)
 
     async def recover(self) -> None:
         """Let time pass until the adapter, which waits between its attempts, sees again."""
@@ -298,7 +298,7 @@ class Stage:
             self.engines.advance(self.clock.now())
             self.server.bookmark()
 
-        await until(self._is_seen, meanwhile)
+        await until(self.is_seen, meanwhile)
         self.at = tick_at(self.clock.now())
 
     @property
@@ -307,13 +307,18 @@ class Stage:
         faults = self.server.faults
         return self.down or faults.silent or faults.failing is not None
 
-    def _is_seen(self) -> bool:
+    def is_seen(self) -> bool:
+        """Say whether the adapter sees the cluster as it is."""
         scale = self.cluster.scale(_NAMESPACE, _NAME)
         pods = self.cluster.pods(_NAMESPACE, _NAME)
         if scale is None or pods is None or scale.current != self.spec:
             return False
         shown = {(pod.name, pod.ready, pod.terminating, pod.restarts) for pod in pods}
         return shown == {_told(pod) for pod in self.server.store.all_of(PODS)}
+
+    def is_counted(self) -> bool:
+        """Say whether the adapter knows the count, and what was decided rests on it."""
+        return self.posting.decision.current == self.spec
 
     # --- KEDA --------------------------------------------------------------------------------
 
