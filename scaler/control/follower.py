@@ -21,8 +21,7 @@ from scaler.control.registry import Entry, Registry
 from scaler.control.sight import Sight, sight_of
 from scaler.core.decision import Decision, decide
 from scaler.core.history import Judgement, span_needed
-from scaler.core.lateness import late_since, noted, presumed, settling_since
-from scaler.core.moves import with_notes
+from scaler.core.lateness import count_to_decide_on, told
 from scaler.core.reading import Reading
 from scaler.core.reasons import Reason
 from scaler.core.units import Seconds, tick_at
@@ -159,8 +158,8 @@ class Follower:
         self.activation.keep_only({selection for _, selection in kept}, keys)
         self._diagnosing.keep_only(sights, keys)
         names = {(key.namespace, key.name) for key in keys}
-        for told in [told for told in self.stats.decisions if told[:2] not in names]:
-            del self.stats.decisions[told]
+        for counted in [c for c in self.stats.decisions if c[:2] not in names]:
+            del self.stats.decisions[counted]
 
     def _look_at_pods(self, entries: Sequence[tuple[Entry, Selection]]) -> None:
         """Look at the pods; who is now seen for what it is, is taken in anew."""
@@ -246,15 +245,10 @@ class Follower:
         history = self._chronicle.history(sight)
         judgement = self._judgement(entry.key)
         judgement.update(policy, history, at, self._placement.lead_time(sight))
-        scale = self._scale(entry, selection)
         before = self._board.snapshot.postings.get(entry.key)
         previous = before.decision if before is not None else None
-        late = late_since(scale, previous, history.newest, at)
-        if late is not None and scale is not None and previous is not None:
-            scale = presumed(scale, previous)
-        settling = settling_since(scale, previous, at)
-        if settling is not None and scale is not None:
-            scale = replace(scale, settling=True)
+        count = count_to_decide_on(self._scale(entry, selection), previous, history.newest, at)
+        scale = count.scale
         decision = decide(
             policy,
             history.samples,
@@ -266,7 +260,7 @@ class Follower:
             gateway=self.activation.gateway(entry.key, selection, scale, at),
         )
         decision = self._contest(decision, judgement, policy.hold_for, contest=contest)
-        decision = replace(noted(with_notes(decision, previous), late), settling_since=settling)
+        decision = told(decision, previous, count)
         self._tell(entry.key, decision, before)
         posting = Posting(
             key=entry.key,

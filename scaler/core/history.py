@@ -116,11 +116,12 @@ class History:
 
 def span_needed(policy: Policy, learned: Learned) -> Seconds:
     """Return how far back fine samples are needed: for windows, their contexts and silence."""
-    windows = _windows(policy, learned) + trend_span(learned.lead_time)
-    return max(RECENT, windows + _MARGIN, policy.hold_for + _MARGIN)
+    asked = windows(policy, learned) + trend_span(learned.lead_time)
+    return max(RECENT, asked + _MARGIN, policy.hold_for + _MARGIN)
 
 
-def _windows(policy: Policy, learned: Learned) -> Seconds:
+def windows(policy: Policy, learned: Learned) -> Seconds:
+    """Return how far back a decision looks at needs."""
     return max(scale_in_span(policy, learned), widest_out_span(policy.scale_out_window))
 
 
@@ -151,7 +152,7 @@ class Judgement:
         samples = history.samples
         if basis != self._basis:
             # Needs older than the windows are asked by nobody; their context is not kept either.
-            oldest = now - _windows(policy, self.learned) - TICK
+            oldest = now - windows(policy, self.learned) - TICK
             first = bisect_left(samples, oldest, key=_at)
             self.needs = [UNKNOWN] * first
             self._basis = basis

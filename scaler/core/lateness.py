@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from scaler.core.decision import Decision
+from scaler.core.moves import with_notes
 from scaler.core.reasons import Reason
 from scaler.core.sample import Sample
 from scaler.core.units import TICK, Seconds
@@ -62,3 +63,35 @@ def noted(decision: Decision, since: Seconds | None) -> Decision:
     if since is None:
         return decision
     return replace(decision, late_since=since, notes=(*decision.notes, Reason.COUNT_LATE))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """The count to decide on, and how far it is to be trusted.
+
+    `late_since` says since when `scale` is presumed, not read, `settling_since` since when the pods
+    behind it may not be known; None where that is not so.
+    """
+
+    scale: Scale | None
+    late_since: Seconds | None = None
+    settling_since: Seconds | None = None
+
+
+def count_to_decide_on(
+    scale: Scale | None, previous: Decision | None, newest: Sample | None, now: Seconds
+) -> Count:
+    """Return what a count that was read at `now` has to be taken for."""
+    late = late_since(scale, previous, newest, now)
+    if late is not None and scale is not None and previous is not None:
+        scale = presumed(scale, previous)
+    settling = settling_since(scale, previous, now)
+    if settling is not None and scale is not None:
+        scale = replace(scale, settling=True)
+    return Count(scale=scale, late_since=late, settling_since=settling)
+
+
+def told(decision: Decision, previous: Decision | None, count: Count) -> Decision:
+    """Say in a decision what its count rests on, and who else has moved it."""
+    decision = noted(with_notes(decision, previous), count.late_since)
+    return replace(decision, settling_since=count.settling_since)

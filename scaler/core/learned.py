@@ -20,7 +20,9 @@ LONGEST_LEAD_TIME: Seconds = 900.0
 _SATURATED_NEWEST, _SATURATED_LEAST = 40, 8
 _TICKS_OF_A_MINUTE = int(MINUTE // TICK)
 _LASTING_QUEUE = 1.0
-_HELD_MINUTES = 3
+HELD_MINUTES = 3
+"""So many consecutive minutes hold a load for two minutes."""
+
 _SMALLER_FLEET, _NO_WORSE, _CURE_SPAN = 0.8, 1.1, 7200.0
 
 
@@ -138,20 +140,26 @@ def carried(policy: Policy, minutes: Minutes, now: Seconds) -> float | None:
     held: list[float] = []
     previous = -math.inf
     for index in range(first, last):
-        serving, at = minutes.serving[index], minutes.at[index]
-        calm = (
-            serving > 0
-            and minutes.waiting[index] <= policy.waiting_low * serving
-            and not minutes.ttft_lower[index] >= policy.ttft_p95_high
-        )
+        at = minutes.at[index]
+        calm = is_calm(policy, minutes, index)
         if not calm or at - previous != MINUTE:
             held = []
         if calm:
-            held.append(minutes.running[index] / serving)
-            if len(held) >= _HELD_MINUTES:
-                best = max(best, min(held[-_HELD_MINUTES:]))
+            held.append(minutes.running[index] / minutes.serving[index])
+            if len(held) >= HELD_MINUTES:
+                best = max(best, min(held[-HELD_MINUTES:]))
         previous = at
     return best if best > 0 else None
+
+
+def is_calm(policy: Policy, minutes: Minutes, index: int) -> bool:
+    """Say whether what ran in a minute was carried well, as `carried` has it."""
+    serving = minutes.serving[index]
+    return (
+        serving > 0
+        and minutes.waiting[index] <= policy.waiting_low * serving
+        and not minutes.ttft_lower[index] >= policy.ttft_p95_high
+    )
 
 
 def is_prefill_bound(newest: Sample, minutes: Minutes, now: Seconds) -> bool:
