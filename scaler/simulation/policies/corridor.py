@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler.core.decision import Decision, decide
 from scaler.core.history import History, Judgement, span_needed
-from scaler.core.moves import with_notes
+from scaler.core.lateness import count_to_decide_on, told
 from scaler.core.policy import Policy
 from scaler.core.sample import take_sample
 from scaler.core.units import Seconds
@@ -67,21 +67,23 @@ class CorridorPolicy:
             history.add(take_sample(view.reading))
         history.forget(view.at, span_needed(self._policy, judgement.learned))
         judgement.update(self._policy, history, view.at, view.lead_time)
+        scale = Scale(
+            current=view.spec,
+            min_replicas=self._bounds.min_replicas,
+            max_replicas=self._bounds.max_replicas,
+            ready=view.ready,
+        )
+        count = count_to_decide_on(scale, self.decision, history.newest, view.at)
         decision = decide(
             self._policy,
             history.samples,
             judgement.needs,
-            scale=Scale(
-                current=view.spec,
-                min_replicas=self._bounds.min_replicas,
-                max_replicas=self._bounds.max_replicas,
-                ready=view.ready,
-            ),
+            scale=count.scale,
             learned=judgement.learned,
             now=view.at,
             known_since=self._known_since,
         )
-        self.decision = with_notes(decision, self.decision)
+        self.decision = told(decision, self.decision, count)
 
     def note(self) -> Note:
         """Return the corridor and the reason."""
