@@ -94,4 +94,6 @@ def count_to_decide_on(
 def told(decision: Decision, previous: Decision | None, count: Count) -> Decision:
     """Say in a decision what its count rests on, and who else has moved it."""
     decision = noted(with_notes(decision, previous), count.late_since)
+    if count.settling_since is None:
+        return decision
     return replace(decision, settling_since=count.settling_since)

@@ -85,8 +85,8 @@ def need_of(sample: Sample, context: Context, policy: Policy, learned: Learned) 
     if sample.serving == 0:
         return Need(low=0.0, high=math.inf, notes=(Reason.NOTHING_SERVING,))
     rows = tuple(_rows(sample, context, policy, learned))
-    low = max((r.low for r in rows), default=0.0)
-    high = max(low, max((r.high for r in rows), default=math.inf))
+    low = max([r.low for r in rows], default=0.0)
+    high = max(low, max([r.high for r in rows], default=math.inf))
     if sample.running == 0 and sample.waiting == 0:
         low = high = 0.0
     # A stalled replica does no work but takes a place that demand needs.
