@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
@@ -17,6 +17,7 @@ _TREND_LEAST = 8
 _PEAK_SPAN: Seconds = 600.0
 
 _at = attrgetter("at")
+_waiting = attrgetter("waiting")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class Context:
     `waiting_growth` and `running_growth` are requests per second, never negative. `complete` says
     that no tick of the trend's span is missing. `serving_mean` and `waiting_mean` are over the
     rate window, the latter None where a tick of it is missing. `serving_least` is the smallest
-    fleet of the trend's span.
+    fleet of the trend's span. In both a replica that is not heard counts: it did not go.
     `just_grew`: within the rate window `serving` rose above its highest of ten minutes.
     `before` is the sample one tick earlier, if there is one.
     """
@@ -54,11 +55,11 @@ def look_back(samples: Sequence[Sample], index: int, lead_time: Seconds) -> Cont
     whole = len(rated) >= ticks_in(at, RATE_WINDOW)
     before = samples[index - 1] if index and samples[index - 1].at == at - TICK else None
     return Context(
-        waiting_growth=max(0.0, _slope(_since(samples, index, at - GROWTH_SPAN), "waiting")),
+        waiting_growth=max(0.0, _slope(_since(samples, index, at - GROWTH_SPAN), _waiting)),
         running_growth=_running_growth(trend),
         complete=len(trend) >= ticks_in(at, trend_span(lead_time)),
-        serving_mean=sum(s.serving for s in rated) / len(rated),
-        serving_least=min(s.serving for s in trend),
+        serving_mean=sum(map(_there, rated)) / len(rated),
+        serving_least=min(map(_there, trend)),
         waiting_mean=sum(s.waiting for s in rated) / len(rated) if whole else None,
         just_grew=_just_grew(samples, index, at),
         before=before,
@@ -71,11 +72,27 @@ def _since(samples: Sequence[Sample], index: int, start: Seconds) -> Sequence[Sa
 
 
 def _running_growth(trend: Sequence[Sample]) -> float:
+    """Return the trend of what the whole fleet runs; 0 while it grew itself.
+
+    Replicas that are not heard are taken to run as much as the others: when they are heard again
+    neither the fleet nor the demand has grown.
+    """
+    trend = [sample for sample in trend if sample.serving]
     if len(trend) < _TREND_LEAST:
         return 0.0
-    if any(later.serving > earlier.serving for earlier, later in pairwise(trend)):
+    if any(_there(later) > _there(earlier) for earlier, later in pairwise(trend)):
         return 0.0
-    return max(0.0, _slope(trend, "running"))
+    return max(0.0, _slope(trend, _running_of_all))
+
+
+def _there(sample: Sample) -> int:
+    return sample.serving + sample.unseen
+
+
+def _running_of_all(sample: Sample) -> float:
+    if not sample.unseen:
+        return sample.running
+    return sample.running * _there(sample) / sample.serving
 
 
 def _just_grew(samples: Sequence[Sample], index: int, at: Seconds) -> bool:
@@ -90,10 +107,9 @@ def _just_grew(samples: Sequence[Sample], index: int, at: Seconds) -> bool:
     return False
 
 
-def _slope(samples: Sequence[Sample], name: str) -> float:
+def _slope(samples: Sequence[Sample], value: Callable[[Sample], float]) -> float:
     """Return the least-squares slope per second; 0 where there is no change to see."""
     count = len(samples)
-    value = attrgetter(name)
     values = [value(s) for s in samples]
     if min(values) == max(values):
         return 0.0
