@@ -26,9 +26,10 @@ class Context:
 
     `waiting_growth` and `running_growth` are requests per second, never negative. `complete` says
     that no tick of the trend's span is missing. `serving_mean` and `waiting_mean` are over the
-    rate window, the latter None where a tick of it is missing. `serving_least` is the smallest
-    fleet of the trend's span. In both a replica that is not heard counts: it did not go.
-    `just_grew`: within the rate window `serving` rose above its highest of ten minutes.
+    rate window, the latter None where a tick of it is missing or nobody was heard.
+    `serving_least` is the smallest fleet of the trend's span. In all of them a replica that is not
+    heard counts as one, as busy as the others: it did not go.
+    `just_grew`: within the rate window the fleet rose above its highest of ten minutes.
     `before` is the sample one tick earlier, if there is one.
     """
 
@@ -52,7 +53,7 @@ def look_back(samples: Sequence[Sample], index: int, lead_time: Seconds) -> Cont
     at = samples[index].at
     trend = _since(samples, index, at - trend_span(lead_time))
     rated = _since(samples, index, at - RATE_WINDOW)
-    whole = len(rated) >= ticks_in(at, RATE_WINDOW)
+    whole = len(rated) >= ticks_in(at, RATE_WINDOW) and all(s.serving for s in rated)
     before = samples[index - 1] if index and samples[index - 1].at == at - TICK else None
     return Context(
         waiting_growth=max(0.0, _slope(_since(samples, index, at - GROWTH_SPAN), _waiting)),
@@ -60,7 +61,7 @@ def look_back(samples: Sequence[Sample], index: int, lead_time: Seconds) -> Cont
         complete=len(trend) >= ticks_in(at, trend_span(lead_time)),
         serving_mean=sum(map(_there, rated)) / len(rated),
         serving_least=min(map(_there, trend)),
-        waiting_mean=sum(s.waiting for s in rated) / len(rated) if whole else None,
+        waiting_mean=sum(map(_waiting_of_all, rated)) / len(rated) if whole else None,
         just_grew=_just_grew(samples, index, at),
         before=before,
     )
@@ -90,19 +91,22 @@ def _there(sample: Sample) -> int:
 
 
 def _running_of_all(sample: Sample) -> float:
-    if not sample.unseen:
-        return sample.running
-    return sample.running * _there(sample) / sample.serving
+    return sample.running * _there(sample) / sample.serving if sample.unseen else sample.running
+
+
+def _waiting_of_all(sample: Sample) -> float:
+    return sample.waiting * _there(sample) / sample.serving if sample.unseen else sample.waiting
 
 
 def _just_grew(samples: Sequence[Sample], index: int, at: Seconds) -> bool:
     for later in range(index, 0, -1):
         if samples[later].at <= at - RATE_WINDOW:
             return False
-        if samples[later].serving <= samples[later - 1].serving:
+        there = _there(samples[later])
+        if there <= _there(samples[later - 1]):
             continue
         earlier = _since(samples, later - 1, samples[later].at - _PEAK_SPAN)
-        if earlier and samples[later].serving > max(s.serving for s in earlier):
+        if earlier and there > max(map(_there, earlier)):
             return True
     return False
 

@@ -26,7 +26,10 @@ from tests.core.histories import (
 
 SEEDS = 1_500
 
-FOUND = (267, 1423, 2616, 3068, 10807, 15116, 16428)
+FOUND = (
+    *(267, 1423, 2616, 3068, 10807, 15116, 16428, 50256),
+    *(145028, 179043, 209790, 217262, 221291, 253687, 267930),
+)
 """Seeds that broke a law once: a fleet not heard for a while was taken for one that was small."""
 
 
