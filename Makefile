@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test check lint types rooms wire dashboards-alike dependencies dockerfile \
-	protos dashboards bench engine lock prometheus .venv
+	protos dashboards bench engine lock prometheus chromium .venv
 
 help: ## This list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ demo: $(RUNTIME) ## Emulated engines, the scaler, a stand-in for KEDA (ARGS=--on
 serve: $(RUNTIME) ## The scaler itself (ARGS="--source scrape --targets FILE")
 	@$(BIN)/scaler serve $(ARGS)
 
-test: $(DEV) prometheus ## The tests (ARGS go to pytest)
+test: $(DEV) prometheus chromium ## The tests (ARGS go to pytest)
 	@$(BIN)/python -m pytest $(ARGS)
 
 check: lint types rooms wire dashboards-alike dependencies dockerfile ## Everything that can be said without running
@@ -101,4 +101,16 @@ prometheus:
 		echo "No prometheus on this machine, and it could not be installed here:"; \
 		echo "THE TESTS AGAINST A REAL PROMETHEUS ARE SKIPPED."; \
 		echo "Cure: apt-get install prometheus"; \
+		echo "==================================================================="; } >&2
+
+# The page is tested in a real browser, which comes the same way.
+chromium:
+	@command -v chromium >/dev/null || { \
+		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get -qq update && \
+		DEBIAN_FRONTEND=noninteractive apt-get -qq --yes --no-install-recommends \
+			install chromium >/dev/null; } || { \
+		echo "==================================================================="; \
+		echo "No chromium on this machine, and it could not be installed here:"; \
+		echo "THE TESTS OF THE PAGE IN A BROWSER ARE SKIPPED."; \
+		echo "Cure: apt-get install chromium"; \
 		echo "==================================================================="; } >&2

@@ -19,6 +19,12 @@ resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_AT_MOST, resource.getrlimit(reso
 
 IN_CI = os.environ.get("CI", "").lower() not in {"", "0", "false"}
 
+# What the tests marked so run, by marker: the first is also the name of its Debian package.
+_PROGRAMS = {
+    "prometheus": ("real Prometheus", ("prometheus", "promtool")),
+    "browser": ("browser", ("chromium",)),
+}
+
 # Wall time says nothing on a shared machine; in CI the same tree gives the same verdict.
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -36,13 +42,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests marked `prometheus` on a machine without the server."""
-    if shutil.which("prometheus") and shutil.which("promtool"):
-        return
-    reason = "no real Prometheus here (apt-get install prometheus)"
-    for item in items:
-        if item.get_closest_marker("prometheus"):
-            item.add_marker(pytest.mark.skip(reason=reason))
+    """Skip the tests marked for a program that this machine does not have."""
+    for marker, (what, programs) in _PROGRAMS.items():
+        if all(map(shutil.which, programs)):
+            continue
+        reason = f"no {what} here (apt-get install {programs[0]})"
+        for item in items:
+            if item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from scaler.control.board import Snapshot
 from scaler.control.registry import Entry, Registry
@@ -12,45 +10,12 @@ from scaler.core.decision import Decision
 from scaler.core.explain import Explained, explain
 from scaler.core.policy import Policy
 from scaler.core.reasons import Reason
-from scaler.core.units import Seconds
 from scaler.core.workload import WorkloadKey
 from scaler.edge.errors import EdgeError
 
 
 class NoSuchWorkload(EdgeError):
     """Nobody has asked for this workload; the message says what to look at."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """One workload in a list."""
-
-    namespace: str
-    name: str
-    trigger: str
-    at: Seconds
-    current: int | None
-    desired: int | None
-    floor: int | None
-    ceiling: int | None
-    active: bool | None
-    reason: Reason
-    trouble: str | None
-    fault: str | None
-
-
-def summaries(
-    registry: Registry, snapshot: Snapshot, *, namespace: str | None, after: str, limit: int
-) -> tuple[list[Summary], str | None]:
-    """Return up to `limit` workloads from behind `after`, and from where there are more."""
-    keys = {*snapshot.postings, *(entry.key for entry in registry)}
-    places = sorted(
-        (_place(key), key) for key in keys if namespace is None or key.namespace == namespace
-    )
-    rest = [(place, key) for place, key in places if place > after]
-    page = rest[:limit]
-    found = [_summary(registry, snapshot, key) for _, key in page]
-    return found, page[-1][0] if len(rest) > limit else None
 
 
 def explained_of(
@@ -88,10 +53,6 @@ def _keys_of(
             yield key
 
 
-def _place(key: WorkloadKey) -> str:
-    return f"{key.namespace}/{key.name}/{key.trigger}"
-
-
 def _explained(registry: Registry, snapshot: Snapshot, key: WorkloadKey) -> Explained:
     posting = snapshot.postings.get(key)
     if posting is not None:
@@ -124,25 +85,3 @@ def undecided_because(entry: Entry | None) -> Reason:
     """Return why nothing has been decided of a registered workload."""
     resolved = entry is not None and entry.resolved is not None
     return Reason.NOT_YET_SAMPLED if resolved else Reason.UNRESOLVED
-
-
-def _summary(registry: Registry, snapshot: Snapshot, key: WorkloadKey) -> Summary:
-    posting, entry = snapshot.postings.get(key), registry.get(key)
-    decision = posting.decision if posting is not None else undecided(entry)
-    lines = decision.corridor
-    proven = lines is not None and math.isfinite(lines.ceiling)
-    registered = posting if posting is not None else entry
-    return Summary(
-        namespace=key.namespace,
-        name=key.name,
-        trigger=key.trigger,
-        at=decision.at,
-        current=decision.current,
-        desired=decision.desired,
-        floor=decision.floor,
-        ceiling=decision.ceiling if proven else None,
-        active=decision.active,
-        reason=decision.reason,
-        trouble=posting.complaint if posting is not None else None,
-        fault=registered.fault if registered is not None else None,
-    )

@@ -21,10 +21,13 @@ from scaler.core.rendering import Plain, to_plain, to_text
 from scaler.core.units import Seconds
 from scaler.edge.diagnosed import diagnosed_of
 from scaler.edge.errors import ListenFailed
-from scaler.edge.explained import NoSuchWorkload, explained_of, summaries
+from scaler.edge.explained import NoSuchWorkload, explained_of
+from scaler.edge.feed import Feed
+from scaler.edge.glance import summaries
 from scaler.edge.liveness import Liveness
 from scaler.edge.measures import Measures
 from scaler.edge.metrics import exposition, register
+from scaler.edge.page import Page
 
 _LARGEST_PAGE, _USUAL_PAGE = 1000, 200
 _HEADERS = {
@@ -53,11 +56,12 @@ class HttpServer:
         measures: Measures,
         answering: Callable[[], bool],
         faults: Callable[[], tuple[str, ...]] = tuple,
+        feed: Feed | None = None,
     ) -> None:
         """Put the routes together; nothing listens yet.
 
         `answering` says whether KEDA's calls are answered, `faults` what of the cluster cannot be
-        read or written.
+        read or written, `feed` how pages are told of news.
         """
         self._registry = registry
         self._board = board
@@ -67,10 +71,12 @@ class HttpServer:
         self._metrics = register(
             measures, registry=registry, board=board, followers=followers, now=now
         )
+        self._page = Page()
+        self._feed = feed or Feed(board)
         self._runner: web.AppRunner | None = None
 
     def application(self) -> web.Application:
-        """Return the routes; a page beside them may be added before `serve`."""
+        """Return the routes."""
         app = web.Application(middlewares=[_errors_as_json], client_max_size=1 << 16)
         app.on_response_prepare.append(_with_headers)
         app.router.add_get("/metrics", self._show_metrics)
@@ -79,6 +85,8 @@ class HttpServer:
         app.router.add_get("/api/v1/workloads", self._list)
         app.router.add_get("/api/v1/workloads/{namespace}/{name}", self._explain)
         app.router.add_get("/api/v1/workloads/{namespace}/{name}/diagnosis", self._diagnose)
+        self._page.add_to(app)
+        self._feed.add_to(app)
         return app
 
     async def serve(self, address: str) -> int:
@@ -131,10 +139,11 @@ class HttpServer:
         limit = _limit(request.query.get("limit", str(_USUAL_PAGE)))
         after = request.query.get("after", "")
         namespace = request.query.get("namespace")
+        snapshot = self._board.snapshot
         found, following = summaries(
-            self._registry, self._board.snapshot, namespace=namespace, after=after, limit=limit
+            self._registry, snapshot, namespace=namespace, after=after, limit=limit
         )
-        return _json({"workloads": to_plain(found), "next": following})
+        return _json({"at": snapshot.at, "workloads": to_plain(found), "next": following})
 
     async def _explain(self, request: web.Request) -> web.Response:
         asked = _asked(request)

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
-import aiohttp
 import pytest
 
-from scaler.control.follower import Follower
 from scaler.core.diagnosis import diagnose
 from scaler.core.reasons import Reason
 from scaler.core.units import TICK
@@ -19,79 +13,11 @@ from scaler.edge.errors import ListenFailed
 from scaler.edge.http_server import HttpServer
 from tests.core.illness import ended, facts, pods
 from tests.edge.history import decision_on
-from tests.edge.sources import FaultySource
+from tests.edge.site import served
 from tests.edge.world import NOON, World, decided
 from tests.keda_client import scaled_object
 
 pytestmark = pytest.mark.timeout(30)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A status, its headers and its body."""
-
-    status: int
-    headers: Mapping[str, str]
-    text: str
-
-    def at(self, *path: str | int) -> object:
-        """Return what stands at a place in the body, read as strict JSON."""
-
-        def refuse(constant: str) -> object:
-            raise ValueError(f"{constant} is no JSON")
-
-        value: object = json.loads(self.text, parse_constant=refuse)
-        for step in path:
-            if isinstance(step, int):
-                assert isinstance(value, list)
-                value = value[step]
-            else:
-                assert isinstance(value, dict)
-                value = value[step]
-        return value
-
-    def each(self, name: str, *path: str) -> list[object]:
-        """Return what stands at a place in each item of a list."""
-        items = self.at(name)
-        assert isinstance(items, list)
-        return [self.at(name, index, *path) for index in range(len(items))]
-
-
-@dataclass(slots=True)
-class Site:
-    """A server to ask, and what it stands on."""
-
-    world: World
-    follower: Follower
-    session: aiohttp.ClientSession
-    port: int
-    answering: bool = True
-
-    async def get(self, path: str, method: str = "GET") -> Answer:
-        """Ask for a path."""
-        async with self.session.request(method, path) as answer:
-            return Answer(answer.status, answer.headers, await answer.text())
-
-
-@asynccontextmanager
-async def served(world: World | None = None) -> AsyncIterator[Site]:
-    """Serve a world over HTTP."""
-    world = world or World()
-    follower = Follower(FaultySource(), world.registry, world.board, None)
-    states: list[Site] = []
-    server = HttpServer(
-        registry=world.registry,
-        board=world.board,
-        followers=[follower],
-        now=world.clock.now,
-        measures=world.measures,
-        answering=lambda: states[0].answering,
-    )
-    port = await server.serve("127.0.0.1:0")
-    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
-        states.append(Site(world, follower, session, port))
-        yield states[0]
-    await server.drain()
 
 
 @pytest.mark.parametrize(
@@ -239,7 +165,7 @@ async def test_the_list_comes_in_pages() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status", "part"),
     [
-        ("GET", "/", 404, "Not Found"),
+        ("GET", "/nothing", 404, "Not Found"),
         ("GET", "/api/v1/workloads/prod/none", 404, "no workload prod/none"),
         ("GET", "/api/v1/workloads/prod", 404, "Not Found"),
         ("GET", "/api/v1/workloads/", 404, "Not Found"),
