@@ -75,6 +75,11 @@ class Fleet:
         """Know nothing of KEDA."""
         del namespace, name
 
+    def is_gone(self, namespace: str, name: str) -> bool:
+        """Know of none that is gone."""
+        del namespace, name
+        return False
+
     def on_change(self, notify: object) -> None:
         """Never change."""
 

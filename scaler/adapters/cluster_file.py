@@ -85,6 +85,11 @@ class FileCluster:
         del namespace, name
         return None
 
+    def is_gone(self, namespace: str, name: str) -> bool:
+        """Know nothing of that: the file may name but some of the ScaledObjects."""
+        del namespace, name
+        return False
+
     @property
     def faults(self) -> tuple[str, ...]:
         """Return what is wrong with the newest edit of the file."""

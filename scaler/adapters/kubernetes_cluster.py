@@ -89,6 +89,13 @@ class KubernetesCluster:
             return None
         return situation_of(scaled_object, hpa, self._targets.head(target))
 
+    def is_gone(self, namespace: str, name: str) -> bool:
+        """Say whether a fresh view of the namespace's ScaledObjects has none of this name."""
+        mirror = self._scaled.get(namespace) or self._scaled.get(None)
+        if mirror is None or not self._is_fresh(mirror.seen_at):
+            return False
+        return (namespace, name) not in mirror.held
+
     @property
     def faults(self) -> tuple[str, ...]:
         """Say, a sentence each, what of the cluster cannot be read and what that costs."""

@@ -113,6 +113,9 @@ class Loop:
                 wait.cancel()
 
     def _forget_idle(self, now: Seconds) -> None:
-        gone = self.registry.forget_idle(now)
+        if self._cluster is None:
+            gone = self.registry.forget_idle(now)
+        else:
+            gone = self.registry.forget_idle(now, self._cluster.is_gone)
         if gone:
             self.board.post(tick_at(now), {}, gone)

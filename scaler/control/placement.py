@@ -24,13 +24,18 @@ _WHOLE_SECOND: Seconds = 1.0
 def pods_of_source(
     registry: Registry, cluster: Cluster | None, source: str
 ) -> Mapping[tuple[str, str], tuple[Pod, ...] | None]:
-    """Return the pods of every workload of a source, by namespace and name of its ScaledObject."""
+    """Return the pods of every workload of a source, by namespace and name of its ScaledObject.
+
+    One that is known to be gone has none to be asked, whoever remembers it; None is not known.
+    """
     places = {
         (entry.key.namespace, entry.key.name)
         for entry in registry
         if entry.resolved is not None and entry.resolved.selection.source == source
     }
-    return {place: cluster.pods(*place) if cluster is not None else None for place in places}
+    if cluster is None:
+        return dict.fromkeys(places)
+    return {place: cluster.pods(*place) for place in places if not cluster.is_gone(*place)}
 
 
 @dataclass(slots=True)

@@ -112,6 +112,9 @@ class Cluster(Protocol):
     def situation(self, namespace: str, name: str) -> Situation | None:
         """Return what KEDA and the HPA are told to do; `None` while it is not known."""
 
+    def is_gone(self, namespace: str, name: str) -> bool:
+        """Say whether it is known that there is no such ScaledObject; not knowing is `False`."""
+
     @property
     def faults(self) -> tuple[str, ...]:
         """Say, a sentence each, what of the cluster cannot be read and what that costs."""

@@ -12,6 +12,9 @@ from scaler.core.workload import WorkloadKey
 FORGOTTEN_AFTER: Seconds = 1800.0
 """A workload that nobody has asked for this long is forgotten."""
 
+GONE_AFTER: Seconds = 60.0
+"""And so is one that nobody has asked for this long, and whose ScaledObject is known to be gone."""
+
 _PARSED_AT_MOST, _PARSED_SIZE = 25_000, 2048
 
 
@@ -114,15 +117,20 @@ class Registry:
             self._fill(entry)
         self._notify()
 
-    def forget_idle(self, now: Seconds) -> frozenset[WorkloadKey]:
+    def forget_idle(
+        self, now: Seconds, is_gone: Callable[[str, str], bool] = lambda _namespace, _name: False
+    ) -> frozenset[WorkloadKey]:
         """Forget the workloads that nobody asks for and return them.
 
-        An open stream is asking, and what the server's configuration watches stays.
+        An open stream is asking, and what the server's configuration watches stays. `is_gone` says
+        of a namespace and a name whether there is known to be no such ScaledObject.
         """
         idle = [
             key
             for key, entry in self._entries.items()
-            if not (entry.streams or entry.watched) and now - entry.asked_at > FORGOTTEN_AFTER
+            if not (entry.streams or entry.watched)
+            and (silent_for := now - entry.asked_at) > GONE_AFTER
+            and (silent_for > FORGOTTEN_AFTER or is_gone(key.namespace, key.name))
         ]
         for key in idle:
             del self._entries[key]

@@ -31,6 +31,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.source import FakeSource, fleet_reading
 from tests.kubernetes_server.objects import deployment, hpa, pod, scaled_object
+from tests.kubernetes_server.resources import SCALED_OBJECTS
 from tests.kubernetes_server.server import api_server
 from tests.prometheus_server import Past, prometheus
 
@@ -122,12 +123,13 @@ class Counts:
     """A cluster with `chat` at 4 replicas in `llm`, and what a test can do to it.
 
     `move` changes the count and returns when the cluster shows it; `place` gives the scale target
-    that many Ready pods, where the cluster knows of pods at all.
+    that many Ready pods, and `delete` deletes the ScaledObject, where the cluster knows of those.
     """
 
     cluster: Cluster
     move: Callable[[int], Awaitable[None]]
     place: Callable[[int], Awaitable[None]] | None = None
+    delete: Callable[[], None] | None = None
 
 
 @asynccontextmanager
@@ -144,7 +146,7 @@ async def _fake_cluster() -> AsyncIterator[Counts]:
             "chat", *(Pod(name=name, replica=name, created_at=1e9, ready=True) for name in names)
         )
 
-    yield Counts(fake, move, place)
+    yield Counts(fake, move, place, lambda: fake.delete("chat"))
 
 
 @asynccontextmanager
@@ -189,7 +191,7 @@ async def _kubernetes_cluster(directory: Path) -> AsyncIterator[Counts]:
         async with following(kubeconfig(directory, server)) as real:
             await until(lambda: real.pods("llm", "chat") is not None)
             await until(lambda: (real.scale("llm", "chat") or Scale(current=0)).max_replicas == 20)
-            yield Counts(real, move, place)
+            yield Counts(real, move, place, lambda: store.delete(SCALED_OBJECTS, "chat"))
 
 
 def _current(cluster: Cluster) -> int | None:
@@ -254,6 +256,16 @@ async def test_a_cluster_knows_the_situation_or_says_that_it_does_not(counts: Co
         return
     assert found is not None
     assert (found.target_kind, found.target_name, found.paused) == ("Deployment", "chat", False)
+
+
+async def test_a_cluster_knows_what_is_gone_or_says_that_it_does_not(counts: Counts) -> None:
+    """What is there is not gone, and a deleted ScaledObject is; who does not know says no."""
+    assert not counts.cluster.is_gone("llm", "chat")
+    if counts.delete is None:
+        assert not counts.cluster.is_gone("llm", "other")
+        return
+    counts.delete()
+    await until(lambda: counts.cluster.is_gone("llm", "chat"))
 
 
 async def test_a_cluster_tells_of_a_moved_count(counts: Counts) -> None:

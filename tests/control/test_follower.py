@@ -280,6 +280,21 @@ async def test_an_idle_workload_is_forgotten_with_its_history() -> None:
     assert len(house.source.reads[-1][1]) == 1
 
 
+async def test_a_deleted_workload_is_forgotten_a_minute_later() -> None:
+    """Not before, for it may be made anew; and not while a cluster that is unread is all it is."""
+    house = build(calm, cluster := FakeCluster(chat=FOUR))
+    house.ask()
+    cluster.scales.clear()
+    house.clock.set(house.clock.now() + 1799)
+    assert not house.registry.forget_idle(house.clock.now(), cluster.is_gone)
+    house.ask()
+    cluster.delete("chat")
+    house.clock.set(house.clock.now() + 59)
+    assert not house.registry.forget_idle(house.clock.now(), cluster.is_gone)
+    house.clock.set(house.clock.now() + 2)
+    assert len(house.registry.forget_idle(house.clock.now(), cluster.is_gone)) == 1
+
+
 class TestTwins:
     """Scalers that started at different times, on a source that remembers."""
 

@@ -6,13 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.control.placement import Placement
+from scaler.adapters.pod_targets import PodPage, PodTargets
+from scaler.control.placement import Placement, pods_of_source
+from scaler.control.registry import Registry
 from scaler.control.sight import Sight
 from scaler.core.pods import Pod
+from scaler.core.policy import Policy
 from scaler.core.reading import Reading
 from scaler.core.workload import Scale, Selection
+from tests.control.conftest import resolve_with
 from tests.core.histories import NOW
 from tests.core.placing import loading, pod
+from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
 
 CHAT = Sight(selection=Selection(source="engines", namespace="llm", model_name="m"), name="chat")
@@ -84,3 +89,24 @@ class TestBlind:
         placement.look({CHAT})
         reading = Reading(at=NOW, scraped_at=NOW, by_pods=by_pods)
         assert placement.is_blind(CHAT, reading) == (by_pods and not known)
+
+
+class TestPagesToScrape:
+    """Which pods a source is told of, of workloads that are registered for half an hour."""
+
+    def test_a_deleted_scaled_object_has_none(self, cluster: FakeCluster) -> None:
+        """Its pods are asked no more at the next look, while an unread cluster changes nothing."""
+        clock = FakeClock(NOW)
+        registry = Registry(resolve_with(Policy()), clock.now)
+        registry.ask("llm", "chat", {"modelName": "chat"})
+        registry.ask("llm", "code", {"modelName": "code"})
+        targets = PodTargets(PodPage(), lambda: pods_of_source(registry, cluster, "fake"))
+        cluster.place("chat", pod("chat-0", ip="10.0.0.1"))
+        cluster.place("code", pod("code-0", ip="10.0.0.2"))
+        targets.look()
+        cluster.placed.clear()
+        assert not targets.look()
+        assert [target.pod for target in targets.targets] == ["chat-0", "code-0"]
+        cluster.delete("chat")
+        assert targets.look()
+        assert [target.pod for target in targets.targets] == ["code-0"]

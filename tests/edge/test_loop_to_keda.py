@@ -125,6 +125,11 @@ class Fleet:
         del namespace, name
         return None
 
+    def is_gone(self, namespace: str, name: str) -> bool:
+        """Know of none that is gone."""
+        del namespace, name
+        return False
+
     @property
     def faults(self) -> tuple[str, ...]:
         """Have none."""

@@ -18,6 +18,7 @@ class FakeCluster:
         self.scales = {("llm", name): scale for name, scale in scales.items()}
         self.placed: dict[tuple[str, str], tuple[Pod, ...]] = {}
         self.situations: dict[tuple[str, str], Situation] = {}
+        self.gone: set[tuple[str, str]] = set()
         self.faults: tuple[str, ...] = ()
         self._notify: Callable[[], None] = lambda: None
 
@@ -28,6 +29,18 @@ class FakeCluster:
     def situation(self, namespace: str, name: str) -> Situation | None:
         """Return what the test said of KEDA and the HPA."""
         return self.situations.get((namespace, name))
+
+    def is_gone(self, namespace: str, name: str) -> bool:
+        """Return what the test said; a ScaledObject of which it said nothing is not known."""
+        return (namespace, name) in self.gone
+
+    def delete(self, name: str) -> None:
+        """Delete a ScaledObject, as the cluster would show it."""
+        self.scales.pop(("llm", name), None)
+        self.placed.pop(("llm", name), None)
+        self.situations.pop(("llm", name), None)
+        self.gone.add(("llm", name))
+        self._notify()
 
     def place(self, name: str, *pods: Pod) -> None:
         """Replace the pods of a scale target, as the cluster would show them."""

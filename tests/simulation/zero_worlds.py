@@ -151,6 +151,11 @@ class ZeroWorld:
         del namespace, name
         return None
 
+    def is_gone(self, namespace: str, name: str) -> bool:
+        """Know of none that is gone."""
+        del namespace, name
+        return False
+
     def on_change(self, notify: Callable[[], None]) -> None:
         """Remember whom to tell of a moved count."""
         self._notify = notify

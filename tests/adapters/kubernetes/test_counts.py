@@ -196,9 +196,11 @@ async def test_a_deleted_scaled_object_is_unknown_and_comes_back_as_another(
 ) -> None:
     """The new one has its own uid and target, and nothing of the old one sticks to it."""
     before = cluster.situation("llm", "chat")
+    assert not cluster.is_gone("llm", "chat")
     server.store.delete(SCALED_OBJECTS, "chat")
     server.store.delete(HPAS, "keda-hpa-chat")
     await until(lambda: cluster.scale("llm", "chat") is None)
+    assert cluster.is_gone("llm", "chat")
     assert cluster.pods("llm", "chat") is None
     assert cluster.situation("llm", "chat") is None
     server.store.put(deployment("chat-v2", replicas=1))
@@ -208,6 +210,7 @@ async def test_a_deleted_scaled_object_is_unknown_and_comes_back_as_another(
     await until(lambda: cluster.pods("llm", "chat"))
     assert [each.name for each in cluster.pods("llm", "chat") or ()] == ["chat-v2-0"]
     after = cluster.situation("llm", "chat")
+    assert not cluster.is_gone("llm", "chat")
     assert before is not None
     assert after is not None
     assert after.target_name == "chat-v2"

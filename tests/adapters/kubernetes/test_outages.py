@@ -189,10 +189,13 @@ async def test_an_api_server_that_is_down_for_an_hour(server: ApiServer, config:
         await server.stop()
         clock.set(clock.now() + 29.0)
         assert known(cluster)
+        assert cluster.is_gone("llm", "other")
+        assert not cluster.is_gone("llm", "chat")
         clock.set(clock.now() + 2.0)
         assert cluster.scale("llm", "chat") is None
         assert cluster.pods("llm", "chat") is None
         assert cluster.situation("llm", "chat") is None
+        assert not cluster.is_gone("llm", "other")
         told: list[int | None] = []
         cluster.on_change(lambda: told.append(current(cluster)))
         for _ in range(60):
