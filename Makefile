@@ -10,10 +10,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test check lint types rooms wire dashboards-alike dependencies dockerfile \
-	protos dashboards bench engine lock prometheus chromium .venv
+	protos dashboards bench bench-check engine lock prometheus chromium .venv
 
 help: ## This list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
 
 demo: $(RUNTIME) ## Emulated engines, the scaler, a stand-in for KEDA (ARGS=--once: one cycle)
 	@$(BIN)/scaler demo $(ARGS)
@@ -56,6 +56,9 @@ dashboards: $(DEV) ## Write Grafana's dashboards in manifests/grafana anew
 
 bench: $(DEV) ## The benchmarks: slow, and best on a quiet machine
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-check: $(DEV) ## The benchmarks' ratios against the kept ones (ARGS="rpc tick": some)
+	@$(BIN)/python -m benchmarks --check $(ARGS)
 
 # ENGINE and MODEL reach it in its environment.
 engine: $(DEV) ## The engine model against a real vLLM (ENGINE=DIR; without, it says what it needs)

@@ -22,9 +22,17 @@ def machine() -> str:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the user and system time that a process has used, its threads included."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Return the time that a process's threads have run, to the nanosecond.
+
+    A thread that has ended is not counted: look at servers, whose threads stay.
+    """
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text("utf-8").split()[0]) for task in tasks) / 1e9
+
+
+def ratios(ours: Sequence[float], yardstick: Sequence[float]) -> list[float]:
+    """Return the ratios of what was measured in turn, pair by pair."""
+    return [own / other for own, other in zip(ours, yardstick, strict=True)]
 
 
 def resident_mib(pid: int) -> float:

@@ -30,6 +30,7 @@ TARGETS = {
     "protos": "protos/generate.py",
     "dashboards": "manifests.grafana.build",
     "bench": "-m benchmarks",
+    "bench-check": "-m benchmarks --check",
     "lock": "--generate-hashes",
 }
 
