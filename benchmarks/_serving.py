@@ -18,6 +18,7 @@ import structlog
 
 from benchmarks._fleet import SOURCE, Fleet, StoredSource, registry_of
 from scaler.control.board import Board, Posting
+from scaler.control.heap import Heap
 from scaler.control.loop import Loop
 from scaler.control.registry import Registry
 from scaler.core.decision import Decision
@@ -138,6 +139,7 @@ async def ticking(workloads: int, speed: float, pods: int = PODS) -> None:
         cluster=Fleet(pods),
         clock=clock,
     )
+    loop.on_ticked(Heap(time.monotonic).settle)
     follower = loop.followers[0]
     tick = follower.tick
 

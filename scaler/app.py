@@ -7,6 +7,7 @@ import logging
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -27,6 +28,7 @@ from scaler.config.sections import KubernetesSection, LogSection
 from scaler.config.server import ServerConfig, adopt, compare, load_config
 from scaler.control.board import Board
 from scaler.control.deletion_costs import CostWriter
+from scaler.control.heap import Heap
 from scaler.control.loop import Loop
 from scaler.control.notices import Notifier
 from scaler.control.placement import pods_of_source
@@ -215,6 +217,7 @@ async def _show(
 async def serve(application: Application) -> None:
     """Run until SIGTERM or SIGINT; SIGHUP reads the configuration again."""
     stop = asyncio.Event()
+    application.loop.on_ticked(Heap(time.monotonic).settle)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

@@ -26,6 +26,7 @@ from scaler.adapters.vllm import (
     merge_latencies,
     names_of,
 )
+from scaler.control.breath import WORKLOADS_BETWEEN, breathe
 from scaler.control.ports import (
     Clock,
     SourceAnswerInvalid,
@@ -43,7 +44,6 @@ from scaler.core.units import TICK, Seconds
 from scaler.core.workload import Selection
 
 _BATCHES = 10
-_READ_BETWEEN_BREATHS = 25
 
 _log = structlog.get_logger(__name__)
 
@@ -132,8 +132,8 @@ class ScrapeSource:
         index = Index(self._pages.values())
         found: dict[Selection, Reading | SourceError] = {}
         for number, selection in enumerate(selections):
-            if number % _READ_BETWEEN_BREATHS == 0:
-                await asyncio.sleep(0)  # whoever asks over gRPC does not wait for all of them
+            if number % WORKLOADS_BETWEEN == 0:
+                await breathe()
             try:
                 found[selection] = self._reading(index, selection, at)
             except SourceError as error:

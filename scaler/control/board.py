@@ -81,8 +81,11 @@ class Board:
         self, at: Seconds, postings: Mapping[WorkloadKey, Posting], gone: frozenset[WorkloadKey]
     ) -> None:
         """Replace the given postings, drop those that are gone and keep all others."""
-        merged = {k: p for k, p in self._snapshot.postings.items() if k not in gone}
         before = self._snapshot.postings
+        # Copied as a whole: a tick posts many times, and going over all keys adds up to seconds.
+        merged = dict(before)
+        for key in gone:
+            merged.pop(key, None)
         merged.update(postings)
         self._snapshot = Snapshot(at=max(at, self._snapshot.at), postings=MappingProxyType(merged))
         for key, posting in postings.items():

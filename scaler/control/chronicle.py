@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import structlog
 
+from scaler.control.breath import WORKLOADS_BETWEEN, breathe
 from scaler.control.placement import Placement
 from scaler.control.ports import SelectionInvalid, Source, SourceError, SourceUnreachable
 from scaler.control.sight import Sight
@@ -23,7 +24,6 @@ from scaler.core.workload import Selection
 _READ_WITHIN: Seconds = 10.0
 _MEND_WITHIN: Seconds = 5.0
 _RECALL_CHUNK: Seconds = 6 * 3600.0
-_SAMPLES_BETWEEN_BREATHS = 25
 
 Listener: TypeAlias = Callable[[Sight, Reading | SourceError, Seconds], None]
 
@@ -90,8 +90,8 @@ class Chronicle:
         readings = await self._read({sight.selection for sight in wanted}, at)
         heard = 0
         for number, (sight, stated) in enumerate(wanted.items(), start=1):
-            if number % _SAMPLES_BETWEEN_BREATHS == 0:
-                await asyncio.sleep(0)  # whoever asks over gRPC does not wait for all of them
+            if number % WORKLOADS_BETWEEN == 0:
+                await breathe()
             reading = self._own(sight, readings[sight.selection], stated)
             self._listener(sight, reading, at)
             heard += self._remember(sight, reading, at)

@@ -12,6 +12,7 @@ import structlog
 from scaler.config.trigger import Resolved
 from scaler.control.activation import Activation
 from scaler.control.board import Board, Posting
+from scaler.control.breath import WORKLOADS_BETWEEN, breathe
 from scaler.control.chronicle import Chronicle
 from scaler.control.contest import contested
 from scaler.control.diagnosing import Diagnosing
@@ -29,7 +30,6 @@ from scaler.core.workload import Scale, Selection, WorkloadKey
 
 _RECALLS_AT_ONCE = 4
 _ADMITTED_TOGETHER = 50
-_DECISIONS_BETWEEN_BREATHS = 25
 
 
 @dataclass(slots=True)
@@ -72,11 +72,13 @@ class Follower:
     async def tick(self, at: Seconds) -> None:
         """Sample, decide and post at the tick `at`. Troubles are noted, never raised."""
         self._drop_unused(self._entries())
+        await breathe()
         self._look_at_pods(self._entries())
         known = [(entry, s) for entry, s in self._entries() if self._is_admitted(entry)]
         await self._sample(known, at)
         await self._chronicle.mend(at)
         self._forget_old(at)
+        await breathe()
         await self._decide(known, at)
         self.stats.ticks += 1
         self.stats.last_tick = at
@@ -228,11 +230,11 @@ class Follower:
                 continue
             if posting is not None:
                 posted[entry.key] = posting
-            if count % _DECISIONS_BETWEEN_BREATHS == 0:
+            if count % WORKLOADS_BETWEEN == 0:
                 # Posted before others run: what they post meanwhile is newer than this.
                 self._board.post(at, posted, frozenset())
                 posted = {}
-                await asyncio.sleep(0)
+                await breathe()
         self._board.post(at, posted, frozenset())
 
     def _judge(

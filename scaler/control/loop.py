@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from scaler.control.board import Board
 from scaler.control.follower import Follower
@@ -41,9 +41,14 @@ class Loop:
         self._clock = clock
         self._woken = {follower.source.name: asyncio.Event() for follower in self.followers}
         self._moved: set[str] = set()
+        self._ticked: Callable[[], None] = lambda: None
         registry.on_new(self.wake)
         if cluster is not None:
             cluster.on_change(self._note_moves)
+
+    def on_ticked(self, notify: Callable[[], None]) -> None:
+        """Say whom to tell that a source's tick is over."""
+        self._ticked = notify
 
     def wake(self) -> None:
         """Look at new workloads and moved counts now instead of at the next tick."""
@@ -77,6 +82,7 @@ class Loop:
                     done = tick_at(now)
                     self._forget_idle(now)
                     await follower.tick(done)
+                    self._ticked()
                 woken.clear()
                 began = time.monotonic()
                 if await follower.admit(done):
