@@ -3,6 +3,7 @@
 import { el, say } from "./dom.js";
 import { Feed, Refused, keepToken } from "./server.js";
 import { Glance } from "./glance.js";
+import { Workload } from "./workload.js";
 import { clock, zone } from "./words.js";
 
 const THEMES = ["auto", "light", "dark"];
@@ -87,10 +88,21 @@ function leave() {
   view = null;
 }
 
+/** Choose the view by the address: #/ is the list, #/namespace/name/trigger one workload. */
 function route() {
   leave();
-  view = new Glance(content);
+  const [namespace, name, trigger] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
+  view = name ? new Workload(content, { namespace, name, trigger }) : new Glance(content);
+  view.onChange = refresh;
   refresh();
+}
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 const feed = new Feed({
@@ -140,4 +152,8 @@ addEventListener("hashchange", () => {
   content.focus({ preventScroll: false });
 });
 addEventListener("keydown", onKey);
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the part behind # says which view is shown
+  content.focus();
+});
 start();

@@ -1,9 +1,9 @@
 // How numbers, times and the scaler's own words are written.
 
 export const SIGNALS = {
-  waiting: { name: "Waiting per replica", unit: "requests" },
-  ttft: { name: "TTFT p95", unit: "seconds" },
-  kvCache: { name: "KV cache", unit: "share in use" },
+  waiting: { name: "Waiting per replica", keys: "waiting" },
+  ttft: { name: "TTFT p95", keys: "ttft_p95" },
+  kvCache: { name: "KV cache", keys: "kv_cache" },
 };
 
 export const STANDINGS = [
@@ -62,6 +62,11 @@ export function clock(at) {
   const time = date.toLocaleTimeString("en-GB");
   const near = Math.abs(Date.now() / 1000 - at) < DAY / 2;
   return near ? time : `${date.toLocaleDateString("en-CA")} ${time}`;
+}
+
+/** Write the hour and minute of an instant, for an axis. */
+export function hour(at) {
+  return new Date(at * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
 }
 
 /** Name the time zone that all times are in. */
