@@ -94,13 +94,12 @@ async def test_the_corridor_is_drawn_around_the_count(browser: Browser) -> None:
         await expect(corridor).to_have_accessible_name(
             "Corridor and count (replicas). The count is 4, the floor 2, the ceiling 6."
         )
-        tops: dict[str, float] = {}
-        for line in ("floor", "ceiling", "current"):
-            drawn = corridor.locator(f".line.{line}").first
-            tops[line] = float(await drawn.evaluate("each => each.getBoundingClientRect().top"))
-        assert tops["floor"] > tops["current"] > tops["ceiling"]
-        middle = (tops["floor"] + tops["ceiling"]) / 2
-        assert tops["current"] == pytest.approx(middle, abs=1.5)
+        floor, count, ceiling = await corridor.evaluate(
+            """plot => ["floor", "current", "ceiling"].map((kind) =>
+                plot.querySelector(`.line.${kind}`).getBoundingClientRect().top)"""
+        )
+        assert floor > count > ceiling
+        assert count == pytest.approx((floor + ceiling) / 2, abs=1.5)
 
 
 async def test_any_moment_is_read_off_with_the_keyboard(browser: Browser) -> None:
