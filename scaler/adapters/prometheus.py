@@ -14,7 +14,14 @@ from scaler.adapters.matching import Accepts, compiled_all
 from scaler.adapters.own_queries import OwnQueries
 from scaler.adapters.prometheus_answer import Answer
 from scaler.adapters.prometheus_api import PrometheusApi, QueryStats
-from scaler.adapters.prometheus_queries import ESSENTIAL, Kind, Shape, one_of, tick_queries
+from scaler.adapters.prometheus_queries import (
+    ESSENTIAL,
+    Kind,
+    Shape,
+    models_of,
+    one_of,
+    tick_queries,
+)
 from scaler.adapters.prometheus_settings import PrometheusSettings
 from scaler.adapters.prometheus_view import Identity, Seen, View, enter, fold, merged
 from scaler.control.ports import SourceAnswerInvalid, SourceError
@@ -115,7 +122,8 @@ class PrometheusSource:
     ) -> Mapping[Selection, Reading | SourceError]:
         looked_at = round(at - self._settings.settle, 3)
         names = {selection.namespace for selection in selections}
-        where = [one_of(self._settings.labels.namespace, names)]
+        labels, models = self._settings.labels, {each.model_name for each in selections}
+        where = [one_of(labels.namespace, names), *models_of(labels.model_name, models)]
         views = {looked_at: View()}
         try:
             await self._fill(
