@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scaler.config.entries import Entry, entries, pair_faults, read_settings, size_fault
 from scaler.config.faults import Fault, TriggerInvalid, TriggerUnresolved, shortened
@@ -28,10 +28,15 @@ MOST_CHARACTERS = 16 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
-    """A well-formed trigger: what its metadata says, nothing filled in."""
+    """A well-formed trigger: what its metadata says, nothing filled in.
+
+    `given` is the metadata as it was written, without KEDA's own keys. What ends in FromEnv came
+    from an environment, may be a secret, and is for no eyes.
+    """
 
     key: WorkloadKey
     settings: TriggerSettings
+    given: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +64,8 @@ def parse_trigger(namespace: str, name: str, metadata: Mapping[str, str]) -> Tri
     if faults:
         raise TriggerInvalid(_subject(namespace, name), faults)
     key = WorkloadKey(namespace=namespace, name=name, trigger=_digest(given))
-    return Trigger(key=key, settings=settings)
+    written = tuple((entry.written_as, entry.value) for entry in given)
+    return Trigger(key=key, settings=settings, given=written)
 
 
 _NAMELESS = Fault(

@@ -95,6 +95,13 @@ class Registry:
         entry.asked_at = now
         return entry
 
+    def resolved(self, namespace: str, name: str, metadata: Mapping[str, str]) -> Resolved:
+        """Return what a trigger with this metadata would be; nothing is registered.
+
+        Raises TriggerInvalid and TriggerUnresolved.
+        """
+        return self._resolve(parse_trigger(namespace, name, metadata))
+
     def watch(self, triggers: Iterable[Trigger]) -> None:
         """Keep exactly these workloads without anybody asking for them, besides those asked for."""
         wanted = {trigger.key: trigger for trigger in triggers}

@@ -19,6 +19,7 @@ from scaler.core.diagnosis_text import WORST_HEADER, worst
 from scaler.core.diagnosis_text import to_text as diagnosis_text
 from scaler.core.rendering import Plain, to_plain, to_text
 from scaler.core.units import Seconds
+from scaler.edge.desk import MOST_HOURS, Desk, DeskBusy, NothingRecorded, Records
 from scaler.edge.diagnosed import diagnosed_of
 from scaler.edge.errors import ListenFailed
 from scaler.edge.explained import NoSuchWorkload, explained_of
@@ -56,12 +57,12 @@ class HttpServer:
         measures: Measures,
         answering: Callable[[], bool],
         faults: Callable[[], tuple[str, ...]] = tuple,
-        feed: Feed | None = None,
+        records: Records | None = None,
     ) -> None:
         """Put the routes together; nothing listens yet.
 
         `answering` says whether KEDA's calls are answered, `faults` what of the cluster cannot be
-        read or written, `feed` how pages are told of news.
+        read or written, `records` what of the past is kept.
         """
         self._registry = registry
         self._board = board
@@ -72,7 +73,8 @@ class HttpServer:
             measures, registry=registry, board=board, followers=followers, now=now
         )
         self._page = Page()
-        self._feed = feed or Feed(board)
+        self.feed = Feed(board)
+        self._desk = Desk(registry, board, records) if records is not None else None
         self._runner: web.AppRunner | None = None
 
     def application(self) -> web.Application:
@@ -85,8 +87,9 @@ class HttpServer:
         app.router.add_get("/api/v1/workloads", self._list)
         app.router.add_get("/api/v1/workloads/{namespace}/{name}", self._explain)
         app.router.add_get("/api/v1/workloads/{namespace}/{name}/diagnosis", self._diagnose)
+        app.router.add_get("/api/v1/workloads/{namespace}/{name}/rehearsal", self._rehearse)
         self._page.add_to(app)
-        self._feed.add_to(app)
+        self.feed.add_to(app)
         return app
 
     async def serve(self, address: str) -> int:
@@ -159,16 +162,27 @@ class HttpServer:
         answer.headers[WORST_HEADER] = worst(found)
         return answer
 
+    async def _rehearse(self, request: web.Request) -> web.Response:
+        if self._desk is None:
+            raise web.HTTPServiceUnavailable(text="this scaler keeps no past to rehearse on")
+        keys = dict(request.query)
+        trigger, hours = keys.pop("trigger", None), _hours(keys.pop("hours", str(MOST_HOURS)))
+        try:
+            with _missing_as_404():
+                return _json(await self._desk.rehearse(*_place(request), trigger, hours, keys))
+        except (DeskBusy, NothingRecorded) as error:
+            raise web.HTTPServiceUnavailable(text=str(error)) from error
+
+
+def _place(request: web.Request) -> tuple[str, str]:
+    return request.match_info["namespace"], request.match_info["name"]
+
 
 def _asked(request: web.Request) -> tuple[str, str, str | None]:
     """Return namespace, name and trigger of a question about one ScaledObject."""
     if request.query.get("format", "json") not in {"json", "text"}:
         raise web.HTTPBadRequest(text='format is "json" or "text"')
-    return (
-        request.match_info["namespace"],
-        request.match_info["name"],
-        request.query.get("trigger"),
-    )
+    return (*_place(request), request.query.get("trigger"))
 
 
 @contextmanager
@@ -183,13 +197,19 @@ def _told(request: web.Request, found: list[T], write: Callable[[T], str]) -> we
     """Answer with one object of all triggers, or with text."""
     if request.query.get("format") == "text":
         return web.Response(text="\n".join(write(each) for each in found))
-    namespace, name = request.match_info["namespace"], request.match_info["name"]
+    namespace, name = _place(request)
     return _json({"namespace": namespace, "name": name, "triggers": to_plain(found)})
 
 
 def _limit(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:6]) <= _LARGEST_PAGE:
         raise web.HTTPBadRequest(text=f"limit is a whole number from 1 to {_LARGEST_PAGE}")
+    return int(text)
+
+
+def _hours(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:6]) <= MOST_HOURS:
+        raise web.HTTPBadRequest(text=f"hours is a whole number from 1 to {MOST_HOURS}")
     return int(text)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from scaler.control.follower import Follower
+from scaler.edge.desk import Records
 from scaler.edge.feed import Feed
 from scaler.edge.http_server import HttpServer
 from tests.edge.sources import FaultySource
@@ -66,7 +67,11 @@ class Site:
 
 @asynccontextmanager
 async def served(
-    world: World | None = None, *, feed: Feed | None = None, port: int = 0
+    world: World | None = None,
+    *,
+    feed: Feed | None = None,
+    port: int = 0,
+    records: Records | None = None,
 ) -> AsyncIterator[Site]:
     """Serve a world over HTTP."""
     world = world or World()
@@ -79,8 +84,10 @@ async def served(
         now=world.clock.now,
         measures=world.measures,
         answering=lambda: states[0].answering,
-        feed=feed,
+        records=records,
     )
+    if feed is not None:
+        server.feed = feed
     port = await server.serve(f"127.0.0.1:{port}")
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         states.append(Site(world, follower, session, port, server))
