@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from scaler.control.archive import Archive
 from scaler.core.decision import Decision
 from scaler.core.diagnosis_finding import Diagnosis
 from scaler.core.policy import Policy
@@ -58,11 +59,14 @@ class Snapshot:
 class Board:
     """Holds the newest snapshot and tells watchers when a workload's activity changes.
 
+    `archive` is what it has shown in the last day.
+
     All methods belong to the event loop's thread; `snapshot` may be read from anywhere.
     """
 
     def __init__(self) -> None:
         """Start empty."""
+        self.archive = Archive()
         self._snapshot = Snapshot()
         self._watchers: dict[WorkloadKey, set[asyncio.Event]] = {}
         self._closed = False

@@ -79,6 +79,7 @@ class Follower:
         await self._chronicle.mend(at)
         self._forget_old(at)
         await breathe()
+        self._board.archive.forget_old(at)
         await self._decide(known, at)
         self.stats.ticks += 1
         self.stats.last_tick = at
@@ -264,6 +265,7 @@ class Follower:
         decision = self._contest(decision, judgement, policy.hold_for, contest=contest)
         decision = told(decision, previous, count)
         self._tell(entry.key, decision, before)
+        self._board.archive.keep(entry.key, decision, sample=history.newest, scale=scale)
         posting = Posting(
             key=entry.key,
             policy=policy,
