@@ -3,6 +3,7 @@
 import { el, say } from "./dom.js";
 import { Feed, Refused, keepToken } from "./server.js";
 import { Glance } from "./glance.js";
+import { Desk } from "./desk.js";
 import { Workload } from "./workload.js";
 import { clock, zone } from "./words.js";
 
@@ -88,11 +89,16 @@ function leave() {
   view = null;
 }
 
-/** Choose the view by the address: #/ is the list, #/namespace/name/trigger one workload. */
+/** Choose the view by the address: #/, #/namespace/name/trigger, or the desk below that. */
 function route() {
   leave();
-  const [namespace, name, trigger] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
-  view = name ? new Workload(content, { namespace, name, trigger }) : new Glance(content);
+  const [namespace, name, trigger, below] = location.hash
+    .replace(/^#\/?/, "")
+    .split("/")
+    .map(decoded);
+  const place = { namespace, name, trigger };
+  if (!name) view = new Glance(content);
+  else view = below === "desk" ? new Desk(content, place) : new Workload(content, place);
   view.onChange = refresh;
   refresh();
 }
