@@ -88,7 +88,7 @@ class Archive:
     ) -> None:
         """Keep a decision; of one between two ticks only whether it changed the answer.
 
-        `sample` is the newest that was known, `scale` what was decided on.
+        `sample` is the newest that was known, `scale` as it was read.
         """
         past = self._pasts.setdefault(key, _Past())
         self._note(past, decision)

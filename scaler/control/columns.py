@@ -35,7 +35,10 @@ _LARGEST = 32_767
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One moment as it was kept. `floor` and `ceiling` are None where nothing could be said."""
+    """One moment as it was kept; `scale` as it was read, `current` as it was decided on.
+
+    `floor` and `ceiling` are None where nothing could be said.
+    """
 
     at: Seconds
     sample: Sample | None
@@ -67,6 +70,7 @@ class Columns:
         self._needs: dict[str, array[float]] = {name: array("f") for name in ("low", "high")}
         self._counts: dict[str, array[int]] = {name: array("h") for name in _COUNTS}
         self._answer: dict[str, array[int]] = {name: array("h") for name in _ANSWER}
+        self._count = array("h")
         self._ready = array("h")
         self._settling = array("b")
         self._reason = array("B")
@@ -102,6 +106,7 @@ class Columns:
         self._needs["high"].append(math.nan if need is None else need.high)
         for name, answers in self._answer.items():
             answers.append(_count(getattr(decision, name)))
+        self._count.append(_UNKNOWN if scale is None else _count(scale.current))
         self._ready.append(_UNKNOWN if scale is None else _count(scale.ready))
         self._settling.append(scale is not None and scale.settling)
         self._reason.append(_PLACE_OF_REASON[decision.reason])
@@ -113,7 +118,7 @@ class Columns:
         return Row(
             at=self.at[index],
             sample=self._sample(index),
-            scale=self._scale(index, answer["current"]),
+            scale=self._scale(index),
             lead_time=_real(self._lead_time[index]),
             current=answer["current"],
             desired=answer["desired"],
@@ -173,7 +178,7 @@ class Columns:
             yield from group.values()
 
     def _wholes(self) -> Iterator[array[int]]:
-        yield from (self._ready, self._settling, self._reason, self._bounds)
+        yield from (self._count, self._ready, self._settling, self._reason, self._bounds)
         for group in (self._counts, self._answer):
             yield from group.values()
 
@@ -184,10 +189,11 @@ class Columns:
             self._known_bounds.append(bounds)
         return self._known_bounds.index(bounds)
 
-    def _scale(self, index: int, current: int | None) -> Scale | None:
+    def _scale(self, index: int) -> Scale | None:
         bounds = self._known_bounds[self._bounds[index]]
-        if bounds is None or current is None:
+        if bounds is None:
             return None
+        current = self._count[index]
         ready, settling = _known(self._ready[index]), bool(self._settling[index])
         return replace(bounds, current=current, ready=ready, settling=settling)
 

@@ -94,9 +94,10 @@ class Follower:
         entries = fresh[:_ADMITTED_TOGETHER]
         if not entries:
             return False
-        self._look(fresh)
         posted = self._board.snapshot.postings
-        await self._decide([e for e in fresh if e[0].key not in posted], at)
+        unanswered = [e for e in fresh if e[0].key not in posted]
+        self._look([*unanswered, *entries])
+        await self._decide(unanswered, at)
         limit = asyncio.Semaphore(_RECALLS_AT_ONCE)
 
         async def recall(entry: Entry, selection: Selection) -> None:
@@ -250,7 +251,8 @@ class Follower:
         judgement.update(policy, history, at, self._placement.lead_time(sight))
         before = self._board.snapshot.postings.get(entry.key)
         previous = before.decision if before is not None else None
-        count = count_to_decide_on(self._scale(entry, selection), previous, history.newest, at)
+        read = self._scale(entry, selection)
+        count = count_to_decide_on(read, previous, history.newest, at)
         scale = count.scale
         decision = decide(
             policy,
@@ -265,7 +267,7 @@ class Follower:
         decision = self._contest(decision, judgement, policy.hold_for, contest=contest)
         decision = told(decision, previous, count)
         self._tell(entry.key, decision, before)
-        self._board.archive.keep(entry.key, decision, sample=history.newest, scale=scale)
+        self._board.archive.keep(entry.key, decision, sample=history.newest, scale=read)
         posting = Posting(
             key=entry.key,
             policy=policy,
