@@ -68,6 +68,7 @@ class Board:
         """Start empty."""
         self.archive = Archive()
         self._snapshot = Snapshot()
+        self._postings: dict[WorkloadKey, Posting] = {}
         self._watchers: dict[WorkloadKey, set[asyncio.Event]] = {}
         self._closed = False
 
@@ -87,10 +88,11 @@ class Board:
         """Replace the given postings, drop those that are gone and keep all others."""
         before = self._snapshot.postings
         # Copied as a whole: a tick posts many times, and going over all keys adds up to seconds.
-        merged = dict(before)
+        merged = self._postings.copy()
         for key in gone:
             merged.pop(key, None)
         merged.update(postings)
+        self._postings = merged
         self._snapshot = Snapshot(at=max(at, self._snapshot.at), postings=MappingProxyType(merged))
         for key, posting in postings.items():
             old = before.get(key)
