@@ -40,6 +40,8 @@ from scaler.demo.clock import FastClock
 from scaler.demo.fleet_server import FleetServer
 from scaler.demo.run import Scaler as DemoScaler
 from scaler.demo.run import fleet_for, run_demo
+from scaler.edge.access import Readers
+from scaler.edge.callers import AllowedName
 from scaler.edge.errors import EdgeError
 from scaler.edge.grpc_server import GrpcServer
 from scaler.edge.http_server import HttpServer
@@ -111,7 +113,7 @@ class Application:
         self.started = asyncio.Event()
 
     def _http_server(self, measures: Measures, faults: Callable[[], tuple[str, ...]]) -> HttpServer:
-        return HttpServer(
+        server = HttpServer(
             registry=self.registry,
             board=self.board,
             followers=self.loop.followers,
@@ -120,6 +122,9 @@ class Application:
             answering=lambda: self.grpc.answering,
             faults=faults,
         )
+        http = self.config.http
+        server.readers = Readers(token_file=http.token_file, behind_proxy=http.behind_proxy)
+        return server
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then drain. Raises ListenFailed."""
@@ -269,5 +274,11 @@ def _tls_files(config: ServerConfig) -> TlsFiles | None:
     if tls is None:
         return None
     return TlsFiles(
-        certificate=tls.certificate_file, key=tls.key_file, client_ca=tls.client_ca_file
+        certificate=tls.certificate_file,
+        key=tls.key_file,
+        client_ca=tls.client_ca_file,
+        allowed=tuple(
+            AllowedName(name=each.name, namespaces=frozenset(each.namespaces))
+            for each in tls.allowed_names
+        ),
     )

@@ -41,7 +41,14 @@ from scaler.config.server import load_config
 @click.option("--grpc-tls-certificate-file", help="PEM; re-read as it rotates.")
 @click.option("--grpc-tls-key-file", help="PEM; re-read as it rotates.")
 @click.option("--grpc-tls-client-ca-file", help="Serve only clients that this CA signed.")
-@click.option("--http-listen", metavar="HOST:PORT", help="Metrics, health and explanations.")
+@click.option(
+    "--grpc-tls-allowed-names", metavar="A,B", help="Of these, only with such a name (DNS or URI)."
+)
+@click.option("--http-listen", metavar="HOST:PORT", help="The page, metrics and health.")
+@click.option("--http-token-file", help="Show decisions to its bearers only; re-read at changes.")
+@click.option(
+    "--http-behind-proxy", metavar="true|false", help="Show decisions to all that a proxy lets in."
+)
 @click.option("--log-format", type=click.Choice(["json", "text"]))
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
 def command(config: Path | None, **flags: str | None) -> None:

@@ -35,6 +35,7 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _PORT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?")
 _PAGE_PATH = re.compile(r"/[!-~]{0,4095}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([-.A-Za-z0-9]{0,251}[A-Za-z0-9])?")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[!-~]+")
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -99,6 +100,20 @@ def _host_name(text: str) -> str:
     return text
 
 
+def _named(value: object) -> object:
+    """Take a name alone for one that may ask for every namespace."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _certificate_name(text: str) -> str:
+    if _URI.fullmatch(text) or (_HOST_NAME.fullmatch(text) and not text[-1].isdigit()):
+        return text
+    raise ValueError(
+        "is neither a whole DNS name nor a URI "
+        "(write keda-operator.keda.svc or spiffe://cluster.local/ns/keda/sa/keda-operator)"
+    )
+
+
 Span: TypeAlias = Annotated[Seconds, BeforeValidator(_seconds)]
 Text: TypeAlias = Annotated[str, BeforeValidator(_text), Field(max_length=4096)]
 Address: TypeAlias = Annotated[str, AfterValidator(_address)]
@@ -107,6 +122,9 @@ PagePath: TypeAlias = Annotated[str, AfterValidator(_page_path)]
 HostName: TypeAlias = Annotated[str, AfterValidator(_host_name)]
 Namespace: TypeAlias = Annotated[str, AfterValidator(_namespace)]
 Label: TypeAlias = Annotated[str, AfterValidator(_label)]
+CertificateName: TypeAlias = Annotated[
+    str, Field(max_length=2048), AfterValidator(_certificate_name)
+]
 
 
 class Section(BaseModel):
@@ -118,12 +136,34 @@ class Section(BaseModel):
     )
 
 
+class NameSection(Section):
+    """A name in a client's certificate, and the namespaces that it may ask for; none: all."""
+
+    name: CertificateName
+    namespaces: tuple[Namespace, ...] = ()
+
+
 class TlsSection(Section):
-    """PEM files of the gRPC server; with a client CA only clients that it signed are served."""
+    """PEM files of the gRPC server; with a client CA only clients that it signed are served.
+
+    With `allowed_names` only those of them whose certificate has one of the names.
+    """
 
     certificate_file: Path
     key_file: Path
     client_ca_file: Path | None = None
+    allowed_names: Annotated[
+        tuple[Annotated[NameSection, BeforeValidator(_named)], ...], BeforeValidator(_listed)
+    ] = ()
+
+    @field_validator("allowed_names")
+    @classmethod
+    def _signed_by_somebody(
+        cls, names: tuple[NameSection, ...], info: ValidationInfo
+    ) -> tuple[NameSection, ...]:
+        if names and info.data.get("client_ca_file") is None:
+            raise ValueError("needs clientCaFile (anybody can write a name into a certificate)")
+        return names
 
 
 class GrpcSection(Section):
@@ -134,9 +174,15 @@ class GrpcSection(Section):
 
 
 class HttpSection(Section):
-    """Where metrics, health and the explanations are served."""
+    """Where metrics, health, the page and its data are served, and who may read these.
+
+    The data only with a token of `token_file`; without one only on this machine, or by all whom a
+    proxy lets through.
+    """
 
     listen: Address = "0.0.0.0:8080"
+    token_file: Path | None = None
+    behind_proxy: bool = False
 
 
 class LogSection(Section):

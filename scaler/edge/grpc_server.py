@@ -14,6 +14,7 @@ from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 from scaler.control.board import Board
 from scaler.control.registry import Registry
 from scaler.core.units import Seconds
+from scaler.edge.callers import Callers
 from scaler.edge.errors import ListenFailed
 from scaler.edge.measures import Measures
 from scaler.edge.service import ExternalScaler
@@ -64,6 +65,8 @@ class GrpcServer:
         self._board = board
         self._service = ExternalScaler(registry=registry, board=board, now=now, measures=measures)
         self._credentials = Certificates(tls).credentials() if tls is not None else None
+        allowed = tls.allowed if tls is not None else ()
+        self._interceptors = [Callers(allowed, measures)] if allowed else []
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
         self._answering = False
@@ -78,7 +81,7 @@ class GrpcServer:
 
         Raises ListenFailed.
         """
-        server = grpc.aio.server(options=_OPTIONS)
+        server = grpc.aio.server(options=_OPTIONS, interceptors=self._interceptors)
         add_ExternalScalerServicer_to_server(self._service, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)

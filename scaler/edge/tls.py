@@ -9,6 +9,7 @@ from pathlib import Path
 import grpc
 import structlog
 
+from scaler.edge.callers import AllowedName
 from scaler.edge.errors import CertificateInvalid
 
 _log = structlog.get_logger(__name__)
@@ -20,12 +21,19 @@ _Signature = tuple[tuple[int, int, int], ...]
 class TlsFiles:
     """PEM files: the server's certificate chain and key, and whose clients are let in.
 
-    With `client_ca` only clients that show a certificate of that CA are served (mutual TLS).
+    With `client_ca` only clients that show a certificate of that CA are served (mutual TLS), with
+    `allowed` only those of them whose certificate has one of the names.
     """
 
     certificate: Path
     key: Path
     client_ca: Path | None = None
+    allowed: tuple[AllowedName, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse names that anybody could write into a certificate."""
+        if self.allowed and self.client_ca is None:
+            raise ValueError("allowed names need a client CA")
 
 
 class Certificates:

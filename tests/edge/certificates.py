@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+LOCALHOST = (x509.DNSName("localhost"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +41,10 @@ class Authority:
         """Return the certificate, PEM."""
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
-    def issue(self, name: str) -> Pair:
-        """Make a certificate for localhost with a common name."""
+    def issue(self, name: str, names: Sequence[x509.GeneralName] = LOCALHOST) -> Pair:
+        """Make a certificate with a common name and alternative names: those of localhost."""
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = _certificate(name, key, self._certificate, self._key)
+        certificate = _certificate(name, key, self._certificate, self._key, names)
         return Pair(
             certificate=certificate.public_bytes(serialization.Encoding.PEM),
             key=key.private_bytes(
@@ -57,6 +60,7 @@ def _certificate(
     key: ec.EllipticCurvePrivateKey,
     issuer: x509.Certificate | None,
     issuer_key: ec.EllipticCurvePrivateKey,
+    names: Sequence[x509.GeneralName] = (),
 ) -> x509.Certificate:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
@@ -70,7 +74,6 @@ def _certificate(
         .not_valid_after(now + dt.timedelta(days=1))
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
     )
-    if issuer is not None:
-        names = x509.SubjectAlternativeName([x509.DNSName("localhost")])
-        builder = builder.add_extension(names, critical=False)
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     return builder.sign(issuer_key, hashes.SHA256())
