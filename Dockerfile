@@ -10,6 +10,10 @@ COPY requirements.lock requirements-build.lock ./
 RUN /opt/scaler/bin/pip install --no-cache-dir --require-hashes -r requirements.lock \
     && python -m pip install --no-cache-dir --require-hashes -r requirements-build.lock
 
+# Of the kubernetes client only the way to the API server is used.
+COPY image/trim_kubernetes.py ./
+RUN python trim_kubernetes.py /opt/scaler/lib/python3.*/site-packages
+
 COPY pyproject.toml README.md LICENSE ./
 COPY scaler scaler
 RUN python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /dist . \

@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test check lint types rooms wire dashboards-alike dependencies dockerfile \
-	protos dashboards bench bench-check engine lock prometheus chromium .venv
+	protos dashboards bench bench-check soak engine lock prometheus chromium .venv
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ bench: $(DEV) ## The benchmarks: slow, and best on a quiet machine
 
 bench-check: $(DEV) ## The benchmarks' ratios against the kept ones (ARGS="rpc tick": some)
 	@$(BIN)/python -m benchmarks --check $(ARGS)
+
+soak: $(DEV) ## KEDA's bad days for an hour: memory, files and threads stay flat (ARGS=SECONDS)
+	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
 # ENGINE and MODEL reach it in its environment.
 engine: $(DEV) ## The engine model against a real vLLM (ENGINE=DIR; without, it says what it needs)

@@ -19,6 +19,8 @@ from scaler.core.workload import Scale, Selection
 from scaler.wire.externalscaler_pb2 import ScaledObjectRef
 
 NAMESPACE, SOURCE = "llm", "stored"
+_REMEMBERED = 48
+"""Ticks: more than the longest window, so that thousands are soon taken in."""
 EDGES = (0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, float("inf"))
 
 
@@ -96,7 +98,8 @@ class StoredSource:
         if step >= MINUTE:
             return ()
         drawn = self._drawn(selection)
-        ticks = range(int(-(-start // TICK)), int(end // TICK) + 1)
+        last = int(end // TICK)
+        ticks = range(max(int(-(-start // TICK)), last - _REMEMBERED), last + 1)
         return [replace(drawn, at=tick * TICK, scraped_at=tick * TICK) for tick in ticks]
 
     def _drawn(self, selection: Selection) -> Reading:

@@ -24,6 +24,7 @@ from scaler.control.registry import Registry
 from scaler.core.decision import Decision
 from scaler.core.reasons import Reason
 from scaler.core.units import Seconds
+from scaler.core.workload import WorkloadKey
 from scaler.demo.clock import FastClock
 from scaler.edge.answers import METRIC, metric_spec
 from scaler.edge.grpc_server import _OPTIONS, GrpcServer
@@ -95,7 +96,7 @@ async def constant(*, reuse: bool = False, port: int = 0) -> None:
     await server.wait_for_termination()
 
 
-def postings_of(registry: Registry, *, active: bool) -> dict[object, Posting]:
+def postings_of(registry: Registry, *, active: bool) -> dict[WorkloadKey, Posting]:
     """Decide the same for all; an hour ahead, so that no answer is too old."""
     decision = Decision(
         at=time.time() + 3600,
@@ -120,11 +121,11 @@ def postings_of(registry: Registry, *, active: bool) -> dict[object, Posting]:
 async def ours(workloads: int, *, active: bool = True) -> None:
     """Serve our edge with decided workloads; they become active at a line on stdin."""
     registry, board = registry_of(workloads, FastClock(1.0)), Board()
-    board.post(time.time(), postings_of(registry, active=active), frozenset())  # type: ignore[arg-type]
+    board.post(time.time(), postings_of(registry, active=active), frozenset())
     edge = GrpcServer(registry=registry, board=board, now=time.time, measures=Measures())
     print(await edge.serve("127.0.0.1:0"), flush=True)
     await asyncio.to_thread(sys.stdin.readline)
-    board.post(time.time(), postings_of(registry, active=True), frozenset())  # type: ignore[arg-type]
+    board.post(time.time(), postings_of(registry, active=True), frozenset())
     await asyncio.Event().wait()
 
 

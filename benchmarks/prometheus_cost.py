@@ -46,8 +46,10 @@ STANDING = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc
 TRIGGERS = (
     "sum(vllm:num_requests_waiting{{{where}}})",
     "avg(vllm:kv_cache_usage_perc{{{where}}})",
-    ("histogram_quantile(0.95, sum by (le) "
-    "(rate(vllm:time_to_first_token_seconds_bucket{{{where}}}[2m])))"),
+    (
+        "histogram_quantile(0.95, sum by (le) "
+        "(rate(vllm:time_to_first_token_seconds_bucket{{{where}}}[2m])))"
+    ),
 )
 
 

@@ -31,6 +31,7 @@ TARGETS = {
     "dashboards": "manifests.grafana.build",
     "bench": "-m benchmarks",
     "bench-check": "-m benchmarks --check",
+    "soak": "-m benchmarks.soak",
     "lock": "--generate-hashes",
 }
 
