@@ -7,6 +7,8 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
@@ -51,6 +53,13 @@ def asks_a_scaler(command: F) -> F:
             show_envvar=True,
             help="The scaler's HTTP address.",
         ),
+        click.option(
+            "--token-file",
+            type=click.Path(path_type=Path, dir_okay=False),
+            envvar="SCALER_HTTP_TOKEN_FILE",
+            show_envvar=True,
+            help="A token that the scaler asks for; the first line counts.",
+        ),
         click.argument("workload", metavar="NAMESPACE/NAME"),
     ):
         command = option(command)
@@ -58,9 +67,19 @@ def asks_a_scaler(command: F) -> F:
 
 
 def ask(
-    workload: str, below: str, *, server: str, trigger: str | None, form: str, timeout: float
+    workload: str,
+    below: str,
+    *,
+    server: str,
+    trigger: str | None,
+    form: str,
+    timeout: float,
+    token_file: Path | None = None,
+    also: Mapping[str, str] = MappingProxyType({}),
 ) -> Answer:
     """Return what the scaler says of a workload at the path `below` it, as text or as JSON.
+
+    `also` goes with the question.
 
     Raises UsageError and ClickException, whose messages say what to do.
     """
@@ -69,12 +88,24 @@ def ask(
             f'"{workload[:100]}" is no NAMESPACE/NAME of a ScaledObject, such as prod/chat'
         )
     base = _base(server)
-    query = {"format": form} | ({"trigger": trigger} if trigger is not None else {})
+    query = {"format": form, **({"trigger": trigger} if trigger is not None else {}), **also}
     namespace, name = workload.split("/")
     path = f"/api/v1/workloads/{quote(namespace)}/{quote(name)}{below}?{urlencode(query)}"
-    answer = asyncio.run(_get(base, path, timeout))
+    answer = asyncio.run(_get(base, path, timeout, _headers(token_file)))
     _check(base, answer, form)
     return answer
+
+
+def _headers(token_file: Path | None) -> dict[str, str]:
+    if token_file is None:
+        return {}
+    try:
+        lines = token_file.read_text(encoding="utf-8").split()
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"--token-file {token_file} cannot be read") from error
+    if not lines:
+        raise click.UsageError(f"--token-file {token_file} is empty")
+    return {"Authorization": f"Bearer {lines[0]}"}
 
 
 def _base(server: str) -> SplitResult:
@@ -93,14 +124,14 @@ def _shown(base: SplitResult) -> str:
     return f"{base.scheme}://{base.netloc.rpartition('@')[2]}"
 
 
-async def _get(base: SplitResult, path: str, timeout: float) -> Answer:
+async def _get(base: SplitResult, path: str, timeout: float, headers: Mapping[str, str]) -> Answer:
     import aiohttp  # noqa: PLC0415 - takes a while: only where needed
 
     url = base.geturl().rstrip("/") + path
     limit = aiohttp.ClientTimeout(total=timeout)
     try:
         async with (
-            aiohttp.ClientSession(timeout=limit) as session,
+            aiohttp.ClientSession(timeout=limit, headers=headers) as session,
             session.get(url, allow_redirects=False) as answer,
         ):
             body = bytearray()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -18,7 +19,14 @@ _WRONG = {Severity.CRITICAL.value, Severity.WARNING.value}
 
 @click.command("diagnose")
 @asks_a_scaler
-def command(workload: str, server: str, trigger: str | None, form: str, timeout: float) -> None:
+def command(
+    workload: str,
+    server: str,
+    trigger: str | None,
+    form: str,
+    timeout: float,
+    token_file: Path | None,
+) -> None:
     """Say what is wrong with the ScaledObject NAMESPACE/NAME, and what to do about it.
 
     Which memory ran out (the host's, the GPU's, the KV cache), what else is short, and what stands
@@ -28,7 +36,15 @@ def command(workload: str, server: str, trigger: str | None, form: str, timeout:
     Exit status: 0 where nothing is wrong (there may be notes), 3 where there is a warning or
     worse, 1 where the scaler could not be asked, 2 for a wrong command line.
     """
-    answer = ask(workload, "/diagnosis", server=server, trigger=trigger, form=form, timeout=timeout)
+    answer = ask(
+        workload,
+        "/diagnosis",
+        server=server,
+        trigger=trigger,
+        form=form,
+        timeout=timeout,
+        token_file=token_file,
+    )
     click.echo(answer.printed)
     if answer.headers.get(WORST_HEADER) in _WRONG:
         sys.exit(FOUND)

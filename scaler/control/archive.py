@@ -201,7 +201,7 @@ class Archive:
                 desired=decision.desired,
                 advised=decision.advised,
                 floor=decision.floor,
-                ceiling=decision.ceiling,
+                ceiling=decision.proven_ceiling,
                 reason=decision.reason,
             )
         )

@@ -29,7 +29,7 @@ _AMOUNTS = (
     *("preemption_rate", "rejection_rate", "saturated", "activation"),
 )
 _TTFT = ("value", "lower", "upper", "observations")
-_ANSWER = ("current", "desired", "advised", "floor", "ceiling")
+_ANSWER = ("current", "desired", "advised", "floor", "proven_ceiling")
 _LARGEST = 32_767
 
 
@@ -37,7 +37,7 @@ _LARGEST = 32_767
 class Row:
     """One moment as it was kept; `scale` as it was read, `current` as it was decided on.
 
-    `floor` and `ceiling` are None where nothing could be said.
+    `floor` is None where nothing could be said, `ceiling` where no calm has proven one, either.
     """
 
     at: Seconds
@@ -124,7 +124,7 @@ class Columns:
             desired=answer["desired"],
             advised=answer["advised"],
             floor=answer["floor"],
-            ceiling=answer["ceiling"],
+            ceiling=answer["proven_ceiling"],
             need_low=_real(self._needs["low"][index]),
             need_high=_real(self._needs["high"][index]),
             reason=_REASONS[self._reason[index]],

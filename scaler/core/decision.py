@@ -80,6 +80,12 @@ class Decision:
     calm_for: Seconds = 0.0
     silent_for: Seconds = 0.0
 
+    @property
+    def proven_ceiling(self) -> int | None:
+        """Return the ceiling; None where no calm has proven one."""
+        proven = self.corridor is not None and math.isfinite(self.corridor.ceiling)
+        return self.ceiling if proven else None
+
 
 def scale_in_span(policy: Policy, learned: Learned) -> Seconds:
     """Return the scale-in window: what could not be back in time is not given away."""

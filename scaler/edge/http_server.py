@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
@@ -19,6 +20,7 @@ from scaler.core.diagnosis_text import WORST_HEADER, worst
 from scaler.core.diagnosis_text import to_text as diagnosis_text
 from scaler.core.rendering import Plain, to_plain, to_text
 from scaler.core.units import Seconds
+from scaler.edge.access import Access, Readers
 from scaler.edge.desk import MOST_HOURS, Desk, DeskBusy, NothingRecorded, Records
 from scaler.edge.diagnosed import diagnosed_of
 from scaler.edge.errors import ListenFailed
@@ -29,8 +31,10 @@ from scaler.edge.liveness import Liveness
 from scaler.edge.measures import Measures
 from scaler.edge.metrics import exposition, register
 from scaler.edge.page import Page
+from scaler.edge.past import NotRemembered, Past, PastBusy, Then
 
 _LARGEST_PAGE, _USUAL_PAGE = 1000, 200
+_END_OF_TIME: Seconds = 1e11
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -62,7 +66,8 @@ class HttpServer:
         """Put the routes together; nothing listens yet.
 
         `answering` says whether KEDA's calls are answered, `faults` what of the cluster cannot be
-        read or written, `records` what of the past is kept.
+        read or written, `records` keeps what was seen where the board does not.
+        `feed` (how pages are told of news) and `readers` (who may read) may be set before `serve`.
         """
         self._registry = registry
         self._board = board
@@ -74,12 +79,15 @@ class HttpServer:
         )
         self._page = Page()
         self.feed = Feed(board)
-        self._desk = Desk(registry, board, records) if records is not None else None
+        self.readers = Readers()
+        self._desk = Desk(registry, board, board.archive if records is None else records)
+        self._past = Past(registry, board)
         self._runner: web.AppRunner | None = None
 
     def application(self) -> web.Application:
-        """Return the routes."""
-        app = web.Application(middlewares=[_errors_as_json], client_max_size=1 << 16)
+        """Return the routes. Raises TokenInvalid."""
+        guard = Access(self.readers).guard
+        app = web.Application(middlewares=[_errors_as_json, guard], client_max_size=1 << 16)
         app.on_response_prepare.append(_with_headers)
         app.router.add_get("/metrics", self._show_metrics)
         app.router.add_get("/healthz", self._live)
@@ -88,6 +96,8 @@ class HttpServer:
         app.router.add_get("/api/v1/workloads/{namespace}/{name}", self._explain)
         app.router.add_get("/api/v1/workloads/{namespace}/{name}/diagnosis", self._diagnose)
         app.router.add_get("/api/v1/workloads/{namespace}/{name}/rehearsal", self._rehearse)
+        app.router.add_get("/api/v1/workloads/{namespace}/{name}/history", self._history)
+        app.router.add_get("/api/v1/workloads/{namespace}/{name}/decisions", self._decisions)
         self._page.add_to(app)
         self.feed.add_to(app)
         return app
@@ -95,7 +105,7 @@ class HttpServer:
     async def serve(self, address: str) -> int:
         """Listen on `address` (host:port; port 0 picks one) and return the port.
 
-        Raises ListenFailed.
+        Raises ListenFailed and TokenInvalid.
         """
         host, port = _host_and_port(address)
         runner = web.AppRunner(
@@ -150,9 +160,36 @@ class HttpServer:
 
     async def _explain(self, request: web.Request) -> web.Response:
         asked = _asked(request)
+        if "at" in request.query:
+            return await self._explain_past(request, asked, _instant(request, "at", 0.0))
         with _missing_as_404():
             found = explained_of(self._registry, self._board.snapshot, *asked)
         return _told(request, found, to_text)
+
+    async def _explain_past(
+        self, request: web.Request, asked: tuple[str, str, str | None], at: Seconds
+    ) -> web.Response:
+        try:
+            with _missing_as_404():
+                found = await self._past.at(*asked, at)
+        except NotRemembered as error:
+            raise web.HTTPNotFound(text=str(error)) from error
+        except PastBusy as error:
+            raise web.HTTPServiceUnavailable(text=str(error)) from error
+        if request.query.get("format") == "text":
+            return web.Response(text="\n".join(map(Then.to_text, found)))
+        namespace, name, _ = asked
+        plain: list[Plain] = [then.to_plain() for then in found]
+        return _json({"namespace": namespace, "name": name, "triggers": plain})
+
+    async def _history(self, request: web.Request) -> web.Response:
+        with _missing_as_404():
+            return _json(self._past.history(*_asked(request), _span(request)))
+
+    async def _decisions(self, request: web.Request) -> web.Response:
+        limit = _limit(request.query.get("limit", str(_USUAL_PAGE)))
+        with _missing_as_404():
+            return _json(self._past.decisions(*_asked(request), _span(request), limit))
 
     async def _diagnose(self, request: web.Request) -> web.Response:
         asked, cannot = _asked(request), self._faults()
@@ -163,8 +200,6 @@ class HttpServer:
         return answer
 
     async def _rehearse(self, request: web.Request) -> web.Response:
-        if self._desk is None:
-            raise web.HTTPServiceUnavailable(text="this scaler keeps no past to rehearse on")
         keys = dict(request.query)
         trigger, hours = keys.pop("trigger", None), _hours(keys.pop("hours", str(MOST_HOURS)))
         try:
@@ -176,6 +211,24 @@ class HttpServer:
 
 def _place(request: web.Request) -> tuple[str, str]:
     return request.match_info["namespace"], request.match_info["name"]
+
+
+def _span(request: web.Request) -> tuple[Seconds, Seconds]:
+    """Return from when to when history is asked for; all of it where nothing is said."""
+    return _instant(request, "from", 0.0), _instant(request, "to", math.inf)
+
+
+def _instant(request: web.Request, name: str, otherwise: Seconds) -> Seconds:
+    text = request.query.get(name)
+    if text is None:
+        return otherwise
+    try:
+        instant = float(text)
+    except ValueError:
+        instant = math.nan
+    if not 0 <= instant < _END_OF_TIME:
+        raise web.HTTPBadRequest(text=f"{name} is a time in seconds since 1970, such as 1800000000")
+    return instant
 
 
 def _asked(request: web.Request) -> tuple[str, str, str | None]:
@@ -238,8 +291,8 @@ async def _errors_as_json(request: web.Request, handler: _Handler) -> web.Stream
         return await handler(request)
     except web.HTTPException as error:
         response = _error(error.status, error.text or error.reason)
-        if "Allow" in error.headers:
-            response.headers["Allow"] = error.headers["Allow"]
+        for name in {"Allow", "WWW-Authenticate"} & error.headers.keys():
+            response.headers[name] = error.headers[name]
         return response
     except Exception:  # noqa: BLE001 - logged with its trace
         _log.exception("request-failed", path=request.path)

@@ -6,12 +6,15 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta, timezone
 
+import click
 import pytest
 from aiohttp import web
 from click.testing import CliRunner, Result
 
 from scaler.cli import main
+from scaler.cli.explain import moment
 from scaler.core.decision import scale_in_span
 from scaler.core.learned import Learned
 from scaler.core.policy import Policy
@@ -164,3 +167,40 @@ async def test_a_silent_server_is_given_up() -> None:
         released.set()
     assert result.exit_code == 1
     assert "no answer within 0.2 s" in result.output
+
+
+AT_NOON = datetime(2026, 12, 1, 12, 0, tzinfo=timezone(timedelta(hours=1)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("03:10", "2026-12-01T03:10:00+01:00"),
+        ("12:00", "2026-12-01T12:00:00+01:00"),
+        ("12:00:01", "2026-11-30T12:00:01+01:00"),
+        ("23:59", "2026-11-30T23:59:00+01:00"),
+        ("2026-12-01T03:10:00Z", "2026-12-01T03:10:00+00:00"),
+        ("2026-11-30T03:10", "2026-11-30T03:10:00+01:00"),
+    ],
+)
+def test_a_time_of_day_is_the_latest_such(text: str, expected: str) -> None:
+    """Local where nothing else is said, and never in the future."""
+    assert moment(text, AT_NOON).isoformat() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [("3 am", "is no time"), ("25:00", "is no time"), ("2026-12-02T00:00:00Z", "not come yet")],
+)
+def test_a_moment_that_is_none_is_refused(text: str, part: str) -> None:
+    """With a word on how to write one."""
+    with pytest.raises(click.UsageError, match=part):
+        moment(text, AT_NOON)
+
+
+async def test_a_past_moment_is_asked_of_the_scaler() -> None:
+    """And where the board does not reach it, the scaler's own sentence is shown."""
+    async with scaler() as server:
+        result = await run("prod/chat", "--server", server, "--at", "2026-12-01T03:10:00Z")
+    assert result.exit_code == 1
+    assert "nothing is remembered of prod/chat yet" in result.output

@@ -62,7 +62,7 @@ def test_two_hours_are_given_back_as_they_were(record: Record, policy: Policy) -
             decision.current,
             decision.desired,
             decision.floor,
-            decision.ceiling,
+            decision.proven_ceiling,
             decision.reason,
         )
 

@@ -1,0 +1,131 @@
+"""The day that the board keeps, over HTTP: columns, changes, and one moment explained again."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from scaler.core.reasons import Reason
+from scaler.core.units import TICK
+from scaler.tuning.prepared import Prepared
+from scaler.tuning.rehearsal import rehearse
+from tests.core.histories import BUSY, IDLE, QUEUEING, row_of, steady, ttft_in
+from tests.edge.site import Site, served
+from tests.edge.world import NOON, World
+from tests.tuning.records import record_of
+
+CHAT = "/api/v1/workloads/prod/chat"
+
+
+def lived_world() -> World:
+    """Return a world whose board has kept an hour: calm, then a queue, then a silence."""
+    world = World()
+    calm, queue = replace(IDLE, running=8.0), replace(QUEUEING, ttft=ttft_in(5))
+    samples = [*steady(calm, 160), *steady(queue, 40), *steady(BUSY, 41)]
+    record = record_of(row_of(*samples, end=NOON))
+    entry = world.entry()
+    assert entry.resolved is not None
+    prepared = Prepared(record)
+    for moment, step in zip(record.moments, rehearse(prepared, entry.resolved.policy), strict=True):
+        heard = moment.at <= NOON - 20 * TICK
+        decision = step.decision
+        if not heard:
+            decision = replace(decision, sample=None, need=None, reason=Reason.SOURCE_SILENT)
+        sample = moment.sample if heard else None
+        world.board.archive.keep(entry.key, decision, sample=sample, scale=moment.scale)
+        world.post(decision)
+    return world
+
+
+def column(site_answer: object, name: str) -> list[object]:
+    """Return a column."""
+    assert isinstance(site_answer, dict)
+    values = site_answer[name]
+    assert isinstance(values, list)
+    return values
+
+
+async def test_history_comes_in_columns() -> None:
+    """As many values in each, what nobody knows as null, and at which resolution."""
+    async with served(lived_world()) as site:
+        answer = await site.get(f"{CHAT}/history")
+        columns = answer.at("columns")
+        assert isinstance(columns, dict)
+        assert {len(values) for values in columns.values()} == {241}
+        assert column(columns, "waiting")[-1] is None
+        assert column(columns, "waiting")[199] == QUEUEING.waiting
+        assert column(columns, "ttft_p95")[170] == pytest.approx(3.75)
+        assert column(columns, "reason")[-1] == Reason.SOURCE_SILENT.value
+        assert answer.at("resolution", 0, "step") == TICK
+        assert answer.at("policy", "waiting_high") == 5.0
+        part = await site.get(f"{CHAT}/history?from={NOON - 600}&to={NOON - 300}")
+        assert part.at("columns", "at", 0) == NOON - 600
+        assert len(column(part.at("columns"), "at")) == 21
+
+
+async def test_changes_come_newest_first() -> None:
+    """Each with what its reason means; no more than were asked for."""
+    async with served(lived_world()) as site:
+        answer = await site.get(f"{CHAT}/decisions?limit=3")
+        found = answer.at("decisions")
+        assert isinstance(found, list)
+        assert len(found) == 3
+        instants = answer.each("decisions", "at")
+        assert instants == sorted(instants, reverse=True)  # type: ignore[type-var]
+        assert answer.at("decisions", 0, "reason") == Reason.SOURCE_SILENT.value
+        assert answer.at("decisions", 0, "meaning")
+
+
+async def test_a_past_moment_is_explained_as_it_was() -> None:
+    """What was answered, and the whole explanation computed from the samples of that time."""
+    async with served(lived_world()) as site:
+        at = NOON - 60 * TICK
+        answer = await site.get(f"{CHAT}?at={at + 7}")
+        then = answer.at("triggers", 0)
+        assert isinstance(then, dict)
+        assert (then["at"], then["resolution"], then["from"], then["same"]) == (
+            at,
+            TICK,
+            "board",
+            True,
+        )
+        assert answer.at("triggers", 0, "explained", "fleet", "waiting") == QUEUEING.waiting
+        reason = answer.at("triggers", 0, "answered", "reason")
+        assert answer.at("triggers", 0, "explained", "because", "reason") == reason
+        text = (await site.get(f"{CHAT}?at={at}&format=text")).text
+        assert "from the board, which has a sample each 15 s" in text
+        assert str(reason) in text
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "part"),
+    [
+        (f"?at={NOON - 9 * 3600}", 404, "it remembers from"),
+        ("?at=noon", 400, "a time in seconds"),
+        ("?at=inf", 400, "a time in seconds"),
+        ("/history?from=1e300", 400, "a time in seconds"),
+        ("/decisions?limit=0", 400, "limit"),
+        ("/history?trigger=none", 404, "no trigger none"),
+        ("/decisions?to=-1", 400, "a time in seconds"),
+    ],
+)
+async def test_what_cannot_be_answered_is_said(path: str, status: int, part: str) -> None:
+    """A moment that is not remembered, and times that are none."""
+    async with served(lived_world()) as site:
+        answer = await site.get(CHAT + path)
+        assert answer.status == status
+        assert part in str(answer.at("error", "message"))
+
+
+async def test_those_who_ask_together_are_all_answered_or_told_to_wait() -> None:
+    """One is computed at a time; a crowd is turned away with a sentence."""
+    async with served(lived_world()) as site:
+
+        async def ask(site: Site) -> int:
+            return (await site.get(f"{CHAT}?at={NOON}")).status
+
+        statuses = await asyncio.gather(*(ask(site) for _ in range(20)))
+        assert set(statuses) <= {200, 503}
+        assert statuses.count(200) >= 8
