@@ -128,6 +128,15 @@ def _workloads(made: board.Dashboard) -> None:
     )
     made.with_panel(
         graph(
+            "Advice less what there is",
+            "Above zero: the scaler would have asked for more replicas; below: for fewer. It stays "
+            "away from zero where something else scales the workload, and the scaler only advises.",
+            Query(_each("advised_difference_replicas"), _NAMED),
+            look=Look(decimals=0),
+        )
+    )
+    made.with_panel(
+        graph(
             "Replicas that do not serve",
             "Loading, unseen, stalled or asleep. Loading is usual after a scale-out.",
             *(

@@ -54,6 +54,12 @@ def _ceiling(posting: Posting) -> float | None:
     return posting.decision.ceiling if lines and math.isfinite(lines.ceiling) else None
 
 
+def _difference(posting: Posting) -> float | None:
+    """Return what mode act would answer less what there is; None while either is not known."""
+    advised, current = posting.decision.advised, posting.decision.current
+    return None if advised is None or current is None else advised - current
+
+
 def _coverage(window: Window | None) -> float | None:
     return window.present / window.ticks if window is not None else None
 
@@ -128,6 +134,11 @@ WORKLOAD_GAUGES = (
         "advised_replicas",
         "Replicas that mode act would answer.",
         _always(lambda p: p.decision.advised),
+    ),
+    WorkloadGauge(
+        "advised_difference_replicas",
+        "Replicas that mode act would answer, less those that the scale target asks for.",
+        _always(_difference),
     ),
     WorkloadGauge(
         "floor_replicas",

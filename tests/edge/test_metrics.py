@@ -113,6 +113,19 @@ def test_what_is_not_known_is_absent() -> None:
     assert found["current_replicas"] == 4
 
 
+@pytest.mark.parametrize(
+    ("current", "advised", "difference"), [(4, 7, 3), (9, 7, -2), (4, 4, 0), (None, 4, None)]
+)
+def test_advice_is_published_as_a_difference(
+    current: int | None, advised: int, difference: int | None
+) -> None:
+    """What the scaler would have asked for, less what somebody else asked for; else absent."""
+    world = World()
+    world.post(decided(current=current, desired=current, advised=advised))
+    found = workload(world, scraped(world))
+    assert found.get("advised_difference_replicas") == difference
+
+
 def test_a_silent_source_leaves_only_the_count() -> None:
     """Without a sample there is no signal, no age of one and no time of calm."""
     world = World()
@@ -121,7 +134,7 @@ def test_a_silent_source_leaves_only_the_count() -> None:
     found = workload(world, scraped(world))
     policy = {name for name in found if name.endswith(("_high", "_low", "_seconds", "_ratio"))}
     told = {"current_replicas", "advised_replicas", "source_trouble", "query_trouble"}
-    told.add("configuration_fault")
+    told |= {"configuration_fault", "advised_difference_replicas"}
     assert found.keys() - policy == told
     assert found["source_trouble"] == 1
     assert not {"sample_age_seconds", "calm_seconds", "overload_seconds"} & found.keys()
