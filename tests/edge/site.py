@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from scaler.control.follower import Follower
+from scaler.edge.access import Readers
 from scaler.edge.desk import Records
 from scaler.edge.feed import Feed
 from scaler.edge.http_server import HttpServer
@@ -72,6 +73,7 @@ async def served(
     feed: Feed | None = None,
     port: int = 0,
     records: Records | None = None,
+    readers: Readers | None = None,
 ) -> AsyncIterator[Site]:
     """Serve a world over HTTP."""
     world = world or World()
@@ -88,6 +90,8 @@ async def served(
     )
     if feed is not None:
         server.feed = feed
+    if readers is not None:
+        server.readers = readers
     port = await server.serve(f"127.0.0.1:{port}")
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         states.append(Site(world, follower, session, port, server))
