@@ -49,6 +49,7 @@ Only the clock is sped up, {speed:g} times: the policy and its windows are the d
 replica takes {scene.start_up:g} s to load. A cycle is {minutes:g} minutes, here \
 {load.cycle / speed:.0f} s. Ctrl-C ends it.
 
+  in a browser     {http}/
   why this count   scaler explain {workload} --server {http}
   as JSON          {http}/api/v1/workloads/{workload}
   metrics          {http}/metrics

@@ -82,6 +82,7 @@ def test_the_legend_says_where_to_look() -> None:
         grpc="127.0.0.1:9090",
         targets="targets.json",
     )
+    assert "in a browser     http://127.0.0.1:8080/\n" in text
     assert "scaler explain demo/chat --server http://127.0.0.1:8080" in text
     assert "http://127.0.0.1:8080/api/v1/workloads/demo/chat" in text
     assert "127.0.0.1:9090" in text
