@@ -69,7 +69,11 @@ class PrometheusSource:
         try:
             await asyncio.Event().wait()
         finally:
-            self._api.close()
+            self.close()
+
+    def close(self) -> None:
+        """Drop the connections."""
+        self._api.close()
 
     async def read(
         self, selections: Collection[Selection], at: Seconds
@@ -211,8 +215,10 @@ class PrometheusSource:
             labels = dict(zip(shape.identity, identity, strict=True))
             model = labels[self._settings.labels.model_name]
             if not labels[label] and selection.model_name in (None, model):
+                # Whose they are is not known, so the name of their model is nobody else's to read.
+                of = f' (model "{model}")' if selection.model_name is not None else ""
                 raise SourceAnswerInvalid(
-                    f'source "{self.name}": the engines\' series (model "{model}") have no label '
+                    f'source "{self.name}": the engines\' series{of} have no label '
                     f'"{label}"; set labels.namespace of the source to the label that holds it, '
                     "such as exported_namespace"
                 )

@@ -29,7 +29,7 @@ def source_of(
     """Build a source; `pods` are its workloads'. Raises TargetsInvalid and what settings refuse."""
     if isinstance(section, PrometheusSection):
         return _prometheus(name, section)
-    values = section.model_dump(exclude={"type", "prometheus", "pods"})
+    values = section.model_dump(exclude={"type", "namespaces", "prometheus", "pods"})
     targets: PodTargets | None = None
     if section.pods is not None:
         values["server_name"] = section.pods.server_name
@@ -52,7 +52,7 @@ def _prometheus(name: str, section: PrometheusSection) -> BuiltSource:
         SeriesLabels,
     )
 
-    values = section.model_dump(exclude={"type", "labels"})
+    values = section.model_dump(exclude={"type", "namespaces", "labels"})
     labels = SeriesLabels(**section.labels.model_dump())
     source = PrometheusSource(PrometheusSettings(name=name, labels=labels, **values))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from scaler.config.entries import pair_faults
-from scaler.config.faults import Fault, TriggerUnresolved, did_you_mean
+from scaler.config.faults import Fault, TriggerUnresolved, did_you_mean, shortened
 from scaler.config.keys import BY_FIELD
 from scaler.config.promql import named_query
 from scaler.config.server import AnySource, ServerConfig
@@ -26,7 +26,7 @@ def resolve(trigger: Trigger, server: ServerConfig) -> Resolved:
     faults: list[Fault] = []
     settings = _filled(trigger.settings, server, faults)
     faults += pair_faults(settings, defaults=True)
-    name = _source_name(settings, server, faults)
+    name = _source_name(settings, trigger.key.namespace, server, faults)
     if name is not None:
         faults += _query_faults(settings, name, server.sources[name])
     # Where pods are known they tell which series are meant.
@@ -66,30 +66,32 @@ def _filled(
 
 
 def _source_name(
-    settings: TriggerSettings, server: ServerConfig, faults: list[Fault]
+    settings: TriggerSettings, namespace: str, server: ServerConfig, faults: list[Fault]
 ) -> str | None:
-    if settings.source is None:
-        if len(server.sources) == 1:
-            return next(iter(server.sources))
-        names = ", ".join(server.sources)
-        problem = (
-            f"is not given, and the server has several ({names})"
-            if names
-            else ("cannot be found: the server has none")
-        )
-        faults.append(Fault(key="source", problem=problem, cure="name one of the server's sources"))
-        return None
-    if settings.source not in server.sources:
-        faults.append(
-            Fault(
-                key="source",
-                value=settings.source,
-                problem="is no source of the server's configuration",
-                cure=did_you_mean(settings.source, server.sources),
-            )
-        )
-        return None
-    return settings.source
+    """Return the source that is meant: one that workloads of this namespace may use."""
+    usable = [name for name, s in server.sources.items() if s.may_be_used_by(namespace)]
+    wanted = settings.source
+    if wanted is None and len(usable) == 1:
+        return usable[0]
+    if wanted is not None and wanted in usable:
+        return wanted
+    if wanted is not None and wanted in server.sources:
+        problem = f"may not be used by workloads of the namespace {shortened(namespace)}"
+        cure = f"add the namespace to sources.{wanted}.namespaces of the server's configuration"
+    elif wanted is not None:
+        problem = "is no source of the server's configuration"
+        cure = did_you_mean(wanted, usable)
+    elif usable:
+        problem = f"is not given, and the server has several ({', '.join(usable)})"
+        cure = "name one of the server's sources"
+    elif server.sources:
+        problem = f"cannot be found: none may be used by the namespace {shortened(namespace)}"
+        cure = "add the namespace to sources.….namespaces of the server's configuration"
+    else:
+        problem = "cannot be found: the server has none"
+        cure = "name one of the server's sources"
+    faults.append(Fault(key="source", value=wanted, problem=problem, cure=cure))
+    return None
 
 
 def _query_faults(settings: TriggerSettings, name: str, source: AnySource) -> list[Fault]:

@@ -246,6 +246,23 @@ class NamespaceSection(Section):
     namespace: Label = "namespace"
 
 
+class _Named(_Client):
+    """A source: what triggers name. Without `namespaces` those of all may use it."""
+
+    namespaces: tuple[Namespace, ...] | None = None
+
+    @field_validator("namespaces")
+    @classmethod
+    def _some(cls, namespaces: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if namespaces == ():
+            raise ValueError("is empty, so that nobody may use the source (leave it out for all)")
+        return namespaces
+
+    def may_be_used_by(self, namespace: str) -> bool:
+        """Say whether workloads of a namespace may use the source."""
+        return self.namespaces is None or namespace in self.namespaces
+
+
 class _Api(_Client):
     """A Prometheus-compatible API. `queries` are those that triggers ask for by `name:…`."""
 
@@ -303,7 +320,7 @@ class PodsSection(Section):
     server_name: HostName | None = None
 
 
-class ScrapeSource(_Client):
+class ScrapeSource(_Named):
     """Reads the engines' own pages, at targets or at the pods of the scale targets.
 
     `targets` is a file in Prometheus' file_sd format. Pages answer no queries: `prometheus` is who
@@ -346,7 +363,7 @@ class ScrapeSource(_Client):
         return self.model_copy(update={"prometheus": changed})
 
 
-class PrometheusSource(_Api):
+class PrometheusSource(_Api, _Named):
     """Asks a Prometheus-compatible API for the engines' series."""
 
     type: Literal["prometheus"]
@@ -389,6 +406,12 @@ class KubernetesSection(Section):
     deletion_cost: bool = False
 
 
+class HistorySection(Section):
+    """Where changes of answers are kept over a restart, as SQLite; nowhere by default."""
+
+    file: Path | None = None
+
+
 class FileSection(Section):
     """The whole file."""
 
@@ -398,6 +421,7 @@ class FileSection(Section):
     cluster: Path | Literal["kubernetes"] | None = None
     kubernetes: KubernetesSection = KubernetesSection()
     sources: Mapping[str, SourceSection] = Field(default_factory=dict)
+    history: HistorySection = HistorySection()
     profiles: Mapping[str, Mapping[str, object]] = Field(default_factory=dict)
     watch: tuple[WatchSection, ...] = ()
 
