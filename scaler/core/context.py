@@ -25,7 +25,7 @@ class Context:
     """What is known beside a sample from those before it.
 
     `waiting_growth` and `running_growth` are requests per second, never negative. `complete` says
-    that no tick of the trend's span is missing. `serving_mean` and `waiting_mean` are over the
+    that of each tick of the trend's span somebody was heard. `serving_mean` and `waiting_mean` are over the
     rate window, the latter None where a tick of it is missing or nobody was heard.
     `serving_least` is the smallest fleet of the trend's span. In all of them a replica that is not
     heard counts as one, as busy as the others: it did not go.
@@ -58,7 +58,7 @@ def look_back(samples: Sequence[Sample], index: int, lead_time: Seconds) -> Cont
     return Context(
         waiting_growth=max(0.0, _slope(_since(samples, index, at - GROWTH_SPAN), _waiting)),
         running_growth=_running_growth(trend),
-        complete=len(trend) >= ticks_in(at, trend_span(lead_time)),
+        complete=sum(s.serving > 0 for s in trend) >= ticks_in(at, trend_span(lead_time)),
         serving_mean=sum(map(_there, rated)) / len(rated),
         serving_least=min(map(_there, trend)),
         waiting_mean=sum(map(_waiting_of_all, rated)) / len(rated) if whole else None,

@@ -89,12 +89,14 @@ def need_of(sample: Sample, context: Context, policy: Policy, learned: Learned) 
     high = max(low, max([r.high for r in rows], default=math.inf))
     if sample.running == 0 and sample.waiting == 0:
         low = high = 0.0
+    # One that is not heard is taken to need as much as each of the others, a replica at least.
+    unseen = sample.unseen * max(1.0, high / sample.serving) if sample.unseen else 0.0
     # A stalled replica does no work but takes a place that demand needs.
     low += min(sample.stalled, low)
     high += min(sample.stalled, high)
     known = sample.reporting + sample.unseen
     blind = sample.partial or 2 * sample.unseen > known
-    high = math.inf if blind else high + sample.unseen
+    high = math.inf if blind else high + unseen
     notes = tuple(dict.fromkeys([r.note for r in rows if r.note is not None]))
     return Need(low=low, high=high, rows=rows, notes=notes)
 

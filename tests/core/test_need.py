@@ -634,15 +634,15 @@ def test_a_fleet_that_runs_nothing_but_has_a_queue_is_not_idle() -> None:
     [
         pytest.param(replace(BUSY, stalled=1), 4.0 + 1, 6.0 + 1, id="a-stalled-one-takes-a-place"),
         pytest.param(replace(BUSY, stalled=9), 8.0, 12.0, id="never-more-places-than-the-need"),
-        pytest.param(replace(BUSY, unseen=1), 4.0, 7.0, id="an-unseen-one-may-be-needed"),
-        pytest.param(replace(BUSY, unseen=4), 4.0, 10.0, id="exactly-half-unseen"),
+        pytest.param(replace(BUSY, unseen=1), 4.0, 7.5, id="an-unseen-one-may-be-needed"),
+        pytest.param(replace(BUSY, unseen=4), 4.0, 12.0, id="exactly-half-unseen"),
         pytest.param(replace(BUSY, unseen=5), 4.0, math.inf, id="more-than-half-unseen"),
-        pytest.param(replace(BUSY, unseen=5, asleep=1), 4.0, 11.0, id="sleepers-are-seen"),
-        pytest.param(replace(BUSY, stalled=1, unseen=2), 5.0, 9.0, id="both"),
+        pytest.param(replace(BUSY, unseen=5, asleep=1), 4.0, 13.5, id="sleepers-are-seen"),
+        pytest.param(replace(BUSY, stalled=1, unseen=2), 5.0, 10.0, id="both"),
     ],
 )
 def test_places_that_are_taken_or_not_seen(changed: Sample, low: float, high: float) -> None:
-    """Stalled replicas add to both ends, unseen ones to the high end alone."""
+    """Stalled replicas add to both ends, unseen ones to the high end what each other needs."""
     policy = replace(KV, kv_cache_high=0.9, kv_cache_low=0.6)
     need = newest_need(steady(replace(changed, kv_cache=0.9), 1), policy)
     assert (need.low, need.high) == pytest.approx((low, high))
