@@ -25,8 +25,8 @@ class Context:
     """What is known beside a sample from those before it.
 
     `waiting_growth` and `running_growth` are requests per second, never negative. `complete` says
-    that of each tick of the trend's span somebody was heard. `serving_mean` and `waiting_mean` are over the
-    rate window, the latter None where a tick of it is missing or nobody was heard.
+    that of each tick of the trend's span somebody was heard. `serving_mean` and `waiting_mean` are
+    over the rate window, the latter None where a tick of it is missing or nobody was heard.
     `serving_least` is the smallest fleet of the trend's span. In all of them a replica that is not
     heard counts as one, as busy as the others: it did not go.
     `just_grew`: within the rate window the fleet rose above its highest of ten minutes.
