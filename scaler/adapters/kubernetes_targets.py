@@ -40,6 +40,9 @@ _AT_ONCE = 16
 _ATTEMPTS = 3
 _SWEPT_EVERY: Seconds = 1.0
 _API_VERSION = re.compile(r"(?:[a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?v[a-z0-9]+")
+_KIND = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+"""What can be such in a cluster. A ScaledObject may hold any text, and a name may be no path."""
 _GROUPED = "leaderworkerset.x-k8s.io/"
 
 _log = structlog.get_logger(__name__)
@@ -139,8 +142,9 @@ class ScaleTargets:
         for target in [target for target in self._followed if target not in targets]:
             del self._followed[target]
             self._due.discard(target)
-        new = [target for target in targets if target not in self._followed]
-        names = {(t.api_version, t.kind) for t in targets if _API_VERSION.fullmatch(t.api_version)}
+        possible = [target for target in targets if _can_be(target)]
+        new = [target for target in possible if target not in self._followed]
+        names = {(target.api_version, target.kind) for target in possible}
         self.kinds = {name: self.kinds.get(name) or TargetKind(name) for name in names}
         for target in new:
             self._followed[target] = _Followed()
@@ -331,6 +335,17 @@ class ScaleTargets:
         """Go through the mirrors of all kinds."""
         for kind in self.kinds.values():
             yield from kind.mirrors.values()
+
+
+def _can_be(target: Target) -> bool:
+    return all(
+        pattern.fullmatch(text) is not None
+        for pattern, text in (
+            (_API_VERSION, target.api_version),
+            (_KIND, target.kind),
+            (_NAME, target.name),
+        )
+    )
 
 
 def _selector(target: Target, found: ScaleObject) -> Selector | None:
