@@ -94,7 +94,7 @@ class KubernetesCluster:
         mirror = self._scaled.get(namespace) or self._scaled.get(None)
         if mirror is None or not self._is_fresh(mirror.seen_at):
             return False
-        return (namespace, name) not in mirror.held
+        return (namespace, name) not in mirror.held and (namespace, name) not in mirror.odd
 
     @property
     def faults(self) -> tuple[str, ...]:

@@ -53,6 +53,12 @@ def _of_mirror(mirror: Reflector[Any], settings: KubernetesSettings, now: Second
         yield f"{resource} are unknown to the API server: {cost} (is KEDA, or the CRD, installed?)"
     elif mirror.unwatchable:
         yield f"may not watch {resource} {where}: {polled} (grant watch)"
+    if mirror.odd:
+        namespace, name = min(mirror.odd)
+        yield (
+            f"{len(mirror.odd)} {resource} {where} cannot be decoded, such as {namespace}/{name}: "
+            "each counts as it was last understood, or not at all (the log says what is odd)"
+        )
     trouble = mirror.trouble
     if trouble and not isinstance(mirror.fault, RightMissing | ClusterMissing):
         age = "never" if mirror.seen_at is None else f"{max(0.0, now - mirror.seen_at):.0f} s ago"

@@ -81,6 +81,8 @@ class Reflector(Generic[T]):
         self.held: dict[Key, T] = {}
         self.seen_at: Seconds | None = None
         """When the mirror was last known to be true; None before the first list."""
+        self.odd: set[Key] = set()
+        """What is there and could not be decoded when it was last told of."""
         self.fault: Exception | None = None
         self.unwatchable = False
         """Whether it may be listed, but not watched."""
@@ -154,6 +156,7 @@ class Reflector(Generic[T]):
         if self.kind.labels:
             query["labelSelector"] = self.kind.labels
         found: dict[Key, T] = {}
+        odd = set[Key]()
         asked_at = self._link.clock.now()
         while True:
             body = await self._link.api.get(
@@ -163,20 +166,23 @@ class Reflector(Generic[T]):
             )
             page = decoded(Page, body)
             for item in page.items or ():
-                head, value = self._read(item)
-                if value is not None:
-                    found[head] = value
+                key, value = self._read(item)
+                if isinstance(value, ClusterAnswerInvalid):
+                    odd.add(key)
+                elif value is not None:
+                    found[key] = value
             if not page.metadata.next:
                 break
             query["continue"] = page.metadata.next
+        self.odd = odd
         self._take(found)
         self._proven()
         self.seen_at = asked_at
         self._position = page.metadata.resource_version
 
     def _take(self, found: Mapping[Key, T]) -> None:
-        """Replace all that is held."""
-        for key in [key for key in self.held if key not in found]:
+        """Replace all that is held, but for the last good view of what is odd now."""
+        for key in [key for key in self.held if key not in found and key not in self.odd]:
             self._set(key, None)
         for key, value in found.items():
             self._set(key, value)
@@ -190,15 +196,19 @@ class Reflector(Generic[T]):
             self.held[key] = value
         self._changed(key, value)
 
-    def _read(self, item: msgspec.Raw) -> tuple[Key, T | None]:
+    def _read(self, item: msgspec.Raw) -> tuple[Key, T | ClusterAnswerInvalid | None]:
+        """Return an object's value, or why it cannot be decoded; the others are read all the same.
+
+        It is of a version that we do not know, perhaps.
+        """
         head = decoded(Head, item).metadata
+        key = (head.namespace, head.name)
         try:
-            value = self.kind.decode(item)
+            return key, self.kind.decode(item)
         except ClusterAnswerInvalid as error:
-            # Of a version that we do not know, perhaps; the others are read all the same.
-            _log.warning("object-unread", name=f"{head.namespace}/{head.name}", error=str(error))
-            value = None
-        return (head.namespace, head.name), value
+            if key not in self.odd:
+                _log.warning("object-unread", name="/".join(key), error=str(error))
+            return key, error
 
     async def _watch(self) -> None:
         """Follow until the server ends the watch, as it is asked to after `watch_for` seconds."""
@@ -254,9 +264,21 @@ class Reflector(Generic[T]):
             self._move_to(decoded(Head, event.object).metadata.resource_version)
             return
         head = decoded(Head, event.object).metadata
-        key, value = self._read(event.object)
-        self._set(key, None if event.type == "DELETED" else value)
+        if event.type == "DELETED":
+            key = (head.namespace, head.name)
+            self.odd.discard(key)
+            self._set(key, None)
+        else:
+            self._change(*self._read(event.object))
         self._position = head.resource_version
+
+    def _change(self, key: Key, value: T | ClusterAnswerInvalid | None) -> None:
+        """Take an object over; of what cannot be decoded the last good view stays."""
+        if isinstance(value, ClusterAnswerInvalid):
+            self.odd.add(key)
+            return
+        self.odd.discard(key)
+        self._set(key, value)
 
     def _move_to(self, version: str) -> None:
         """Go on from a bookmark, unless it lies before what we saw.

@@ -167,6 +167,38 @@ async def test_one_odd_object_harms_no_other(server: ApiServer, config: Path) ->
         await until(lambda: len(cluster.pods("llm", "chat") or ()) == 5)
 
 
+async def test_an_odd_change_keeps_what_was_last_understood(
+    server: ApiServer, cluster: KubernetesCluster
+) -> None:
+    """A known pod stays, also through a new list; it is counted as a fault until it is mended."""
+    odd = {**pod("chat-1", of="chat"), "status": {"phase": 3}}
+    server.store.put(odd)
+    await until(lambda: any("1 pods in llm cannot be decoded" in f for f in cluster.faults))
+    assert len(cluster.pods("llm", "chat") or ()) == 3
+    lists = server.count("list", "pods")
+    await until(lambda: server.watching == 4)
+    server.faults.silent = True
+    server.drop_watches()
+    server.store.put(pod("chat-9", of="chat"))
+    server.store.compact()
+    server.faults.silent = False
+    await until(lambda: server.count("list", "pods") > lists)
+    await until(lambda: len(cluster.pods("llm", "chat") or ()) == 4)
+    assert any("such as llm/chat-1" in fault for fault in cluster.faults)
+    server.store.delete(PODS, "chat-1")
+    await until(lambda: len(cluster.pods("llm", "chat") or ()) == 3)
+    assert cluster.faults == ()
+
+
+async def test_an_odd_scaled_object_is_not_gone(
+    server: ApiServer, cluster: KubernetesCluster
+) -> None:
+    """It is there, whatever it says."""
+    server.store.put({**scaled_object("odd"), "spec": 3})
+    await until(lambda: any("scaledobjects in all" in fault for fault in cluster.faults))
+    assert not cluster.is_gone("llm", "odd")
+
+
 async def test_a_cluster_restored_from_a_backup_is_listed_anew(
     server: ApiServer, cluster: KubernetesCluster
 ) -> None:
