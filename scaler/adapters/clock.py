@@ -18,6 +18,10 @@ class WallClock:
         return time.time()
 
     async def sleep_until(self, instant: Seconds) -> None:
-        """Return at or just after the instant, also when the clock is set in the meantime."""
-        while (left := instant - time.time()) > 0:  # noqa: ASYNC110 - the clock may be set
+        """Return at or just after the instant, or at once when the clock is set back."""
+        before = time.time()
+        while (left := instant - (now := time.time())) > 0:
+            if now < before - _LONGEST_NAP:
+                return
+            before = now
             await asyncio.sleep(min(left, _LONGEST_NAP))

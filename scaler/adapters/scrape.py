@@ -106,14 +106,16 @@ class ScrapeSource:
             while True:
                 await self._look()
                 pages = list(self._pages.values())
+                interval = self._settings.interval
                 for batch in range(_BATCHES):
-                    await self._clock.sleep_until(
-                        start + batch * self._settings.interval / _BATCHES
-                    )
+                    # A clock that was set back left `start` far ahead.
+                    start = min(start, self._clock.now() + interval)
+                    await self._clock.sleep_until(start + batch * interval / _BATCHES)
                     for page in pages[batch::_BATCHES]:
                         if not page.fetching:
                             fetches.create_task(self._scrape(page))
-                start = max(start + self._settings.interval, self._clock.now())
+                now = self._clock.now()
+                start = min(max(start + interval, now), now + interval)
                 await self._clock.sleep_until(start)
 
     async def scrape_once(self) -> None:

@@ -102,7 +102,8 @@ class Loop:
         while True:
             round_at = (self._clock.now() // ASKED_EVERY + 1) * ASKED_EVERY
             await self._clock.sleep_until(round_at)
-            await follower.wake(round_at)
+            if self._clock.now() >= round_at:  # else the clock was set back
+                await follower.wake(round_at)
 
     async def _until_tick_or_woken(self, tick: Seconds, woken: asyncio.Event) -> None:
         if woken.is_set():

@@ -159,4 +159,7 @@ class Clock(Protocol):
         """Return the time."""
 
     async def sleep_until(self, instant: Seconds) -> None:
-        """Return at or just after the instant."""
+        """Return at or just after the instant; at once when the clock is set back meanwhile.
+
+        Then the instant may lie hours ahead: whoever waits has to look at the time again.
+        """

@@ -27,7 +27,7 @@ from scaler.core.workload import Scale, Selection
 from scaler.demo.clock import FastClock
 from tests.adapters.kubernetes.following import following, kubeconfig, until
 from tests.app.process import engines
-from tests.fakes.clock import FakeClock
+from tests.fakes.clock import FakeClock, settle
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.source import FakeSource, fleet_reading
 from tests.kubernetes_server.objects import deployment, hpa, pod, scaled_object
@@ -319,6 +319,26 @@ async def test_a_clock_returns_at_once_for_what_is_past(clock: Clock) -> None:
     async with asyncio.timeout(5):
         await clock.sleep_until(now - 10.0)
     assert clock.now() >= now
+
+
+@pytest.mark.parametrize("real", [True, False])
+async def test_a_clock_that_is_set_back_wakes_who_waits(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    real: bool,
+) -> None:
+    """What was a tick away is an hour away now, and nobody is to sleep through that hour."""
+    fake = FakeClock(time.time())
+    clock: Clock = WallClock() if real else fake
+    sleeping = asyncio.create_task(clock.sleep_until(clock.now() + 15.0))
+    await settle()
+    if real:
+        set_back = time.time() - 3600.0
+        monkeypatch.setattr("scaler.adapters.clock.time.time", lambda: set_back)
+    else:
+        fake.set(fake.now() - 3600.0)
+    async with asyncio.timeout(10):
+        await sleeping
 
 
 @pytest.mark.parametrize("clock", [WallClock(), FastClock(30.0)])

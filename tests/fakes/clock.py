@@ -26,10 +26,11 @@ class FakeClock:
         await woken.wait()
 
     def set(self, now: float) -> None:
-        """Set the time, also backwards, and wake whoever was waiting for it."""
+        """Set the time and wake whoever was waiting for it; set back, it wakes everybody."""
+        back = now < self._now
         self._now = now
-        due = [woken for instant, woken in self._sleepers if instant <= now]
-        self._sleepers = [sleeper for sleeper in self._sleepers if sleeper[0] > now]
+        due = [woken for instant, woken in self._sleepers if back or instant <= now]
+        self._sleepers = [s for s in self._sleepers if not back and s[0] > now]
         for woken in due:
             woken.set()
 
