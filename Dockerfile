@@ -11,7 +11,7 @@ RUN /opt/scaler/bin/pip install --no-cache-dir --require-hashes -r requirements.
     && python -m pip install --no-cache-dir --require-hashes -r requirements-build.lock
 
 # Of the kubernetes client only the way to the API server is used.
-COPY image/trim_kubernetes.py ./
+COPY manifests/image/trim_kubernetes.py ./
 RUN python trim_kubernetes.py /opt/scaler/lib/python3.*/site-packages
 
 COPY pyproject.toml README.md LICENSE ./

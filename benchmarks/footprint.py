@@ -20,7 +20,7 @@ from benchmarks._fleet import ref
 from benchmarks._measure import resident_mib, told
 from benchmarks._results import Line, Section
 from benchmarks.rpc import Served
-from image.trim_kubernetes import trim
+from manifests.image.trim_kubernetes import trim
 from scaler.wire.externalscaler_pb2_grpc import ExternalScalerStub
 
 LOCK = Path("requirements.lock")

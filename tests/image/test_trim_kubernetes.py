@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from image.trim_kubernetes import trim
+from manifests.image.trim_kubernetes import trim
 
 WAY_IN = """
 import asyncio, pathlib, sys
