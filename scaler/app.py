@@ -18,6 +18,7 @@ import structlog
 from scaler.adapters.clock import WallClock
 from scaler.adapters.cluster_file import ClusterFileInvalid
 from scaler.adapters.clusters import cluster_of, deletion_costs_of, notices_of
+from scaler.adapters.decision_file import DecisionFile
 from scaler.adapters.kubernetes_errors import AccessInvalid
 from scaler.adapters.sources import BuiltSource, source_of
 from scaler.adapters.targets import TargetsInvalid
@@ -81,6 +82,7 @@ class Application:
         self._clock = clock = clock or WallClock()
         measures = Measures()
         self.board = Board()
+        self._decisions = _decision_file(self.config, self.board)
         self.registry = Registry(partial(resolve, server=self.config), clock.now)
         cluster = cluster_of(self.config.cluster, self.config.kubernetes, clock)
         self._sources = {
@@ -123,6 +125,7 @@ class Application:
             faults=faults,
         )
         http = self.config.http
+        server.past.kept = self._decisions
         server.readers = Readers(token_file=http.token_file, behind_proxy=http.behind_proxy)
         return server
 
@@ -138,6 +141,8 @@ class Application:
             _log.info("draining")
             await self.grpc.drain(DRAINED_WITHIN)
             await self.http.drain()
+            if self._decisions is not None:
+                await self._decisions.flush()
 
     async def _until(self, stop: asyncio.Event) -> None:
         """Run the loop until `stop`; a loop that ends by itself is a fault and is raised."""
@@ -145,6 +150,7 @@ class Application:
         working = [
             asyncio.create_task(self.loop.run()),
             asyncio.create_task(self._watch_config()),
+            *([asyncio.create_task(self._decisions.run())] if self._decisions else ()),
             *(asyncio.create_task(look_again_and_again(s, self._clock)) for s in self._scribes),
         ]
         try:
@@ -267,6 +273,15 @@ def _scribes(board: Board, cluster: Cluster | None, section: KubernetesSection) 
     if cluster is not None and (costs := deletion_costs_of(cluster, section)) is not None:
         scribes.append(CostWriter(board, cluster, costs))
     return scribes
+
+
+def _decision_file(config: ServerConfig, board: Board) -> DecisionFile | None:
+    """Have changes of answers kept, where a file for them is named."""
+    if config.history.file is None:
+        return None
+    file = DecisionFile(config.history.file)
+    board.archive.on_change(file.note)
+    return file
 
 
 def _tls_files(config: ServerConfig) -> TlsFiles | None:

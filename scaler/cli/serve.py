@@ -37,6 +37,7 @@ from scaler.config.server import load_config
 @click.option("--namespaces", metavar="A,B", help="With kubernetes: look only at these.")
 @click.option("--kubeconfig", help="With kubernetes, outside of a cluster: how to get in.")
 @click.option("--kubeconfig-context", help="Which of its contexts.")
+@click.option("--history-file", help="Keep changes of answers over a restart here (SQLite).")
 @click.option("--grpc-listen", metavar="HOST:PORT", help="Where KEDA asks.")
 @click.option("--grpc-tls-certificate-file", help="PEM; re-read as it rotates.")
 @click.option("--grpc-tls-key-file", help="PEM; re-read as it rotates.")

@@ -21,6 +21,7 @@ PLAIN = {
     "http-behind-proxy": ("http", "behindProxy"),
     "log-level": ("log", "level"),
     "log-format": ("log", "format"),
+    "history-file": ("history", "file"),
     "cluster": ("cluster",),
     "namespaces": ("kubernetes", "namespaces"),
     "kubeconfig": ("kubernetes", "kubeconfig"),

@@ -20,6 +20,7 @@ from scaler.config.schema_faults import schema_faults
 from scaler.config.sections import (
     FileSection,
     GrpcSection,
+    HistorySection,
     HttpSection,
     KubernetesSection,
     LogSection,
@@ -46,6 +47,7 @@ class ServerConfig:
     log: LogSection = field(default_factory=LogSection)
     cluster: Path | Literal["kubernetes"] | None = None
     kubernetes: KubernetesSection = field(default_factory=KubernetesSection)
+    history: HistorySection = field(default_factory=HistorySection)
     sources: Mapping[str, AnySource] = field(default_factory=dict)
     profiles: Mapping[str, TriggerSettings] = field(default_factory=dict)
     watch: tuple[Trigger, ...] = ()
@@ -127,6 +129,7 @@ def _checked(tree: Tree, faults: list[Fault]) -> ServerConfig | None:
         log=section.log,
         cluster=section.cluster,
         kubernetes=section.kubernetes,
+        history=section.history,
         sources=section.sources,
         profiles=profiles,
         watch=tuple(trigger for trigger in watch if trigger is not None),
@@ -232,6 +235,7 @@ _AT_START: Mapping[str, Callable[[ServerConfig], object]] = {
     "http": lambda config: config.http,
     "cluster": lambda config: config.cluster,
     "kubernetes": lambda config: config.kubernetes,
+    "history": lambda config: config.history,
 }
 
 

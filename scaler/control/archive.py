@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from scaler.control.columns import Columns, Row
@@ -81,7 +81,12 @@ class Archive:
     def __init__(self) -> None:
         """Start without a past."""
         self._pasts: dict[WorkloadKey, _Past] = {}
+        self._tell: Callable[[WorkloadKey, Change], None] = lambda _key, _change: None
         self._swept_at: Seconds = -math.inf
+
+    def on_change(self, tell: Callable[[WorkloadKey, Change], None]) -> None:
+        """Say who is told of each change of an answer; it must not take long, nor raise."""
+        self._tell = tell
 
     def keep(
         self, key: WorkloadKey, decision: Decision, *, sample: Sample | None, scale: Scale | None
@@ -91,7 +96,7 @@ class Archive:
         `sample` is the newest that was known, `scale` as it was read.
         """
         past = self._pasts.setdefault(key, _Past())
-        self._note(past, decision)
+        self._note(key, past, decision)
         at, fine = decision.at, past.fine
         if at % TICK:
             return
@@ -189,19 +194,19 @@ class Archive:
         line = [*sorted(kin, key=lambda past: past.oldest), own]
         return list(zip(line, [*(past.oldest for past in line[1:]), math.inf], strict=True))
 
-    def _note(self, past: _Past, decision: Decision) -> None:
+    def _note(self, key: WorkloadKey, past: _Past, decision: Decision) -> None:
         told = (decision.current, decision.desired, decision.reason)
         last = past.changes[-1] if past.changes else None
         if last is not None and told == (last.current, last.desired, last.reason):
             return
-        past.changes.append(
-            Change(
-                at=decision.at,
-                current=decision.current,
-                desired=decision.desired,
-                advised=decision.advised,
-                floor=decision.floor,
-                ceiling=decision.proven_ceiling,
-                reason=decision.reason,
-            )
+        change = Change(
+            at=decision.at,
+            current=decision.current,
+            desired=decision.desired,
+            advised=decision.advised,
+            floor=decision.floor,
+            ceiling=decision.proven_ceiling,
+            reason=decision.reason,
         )
+        past.changes.append(change)
+        self._tell(key, change)

@@ -67,7 +67,8 @@ class HttpServer:
 
         `answering` says whether KEDA's calls are answered, `faults` what of the cluster cannot be
         read or written, `records` keeps what was seen where the board does not.
-        `feed` (how pages are told of news) and `readers` (who may read) may be set before `serve`.
+        `feed` (how pages are told of news), `readers` (who may read) and what `past` has `kept` may
+        be set before `serve`.
         """
         self._registry = registry
         self._board = board
@@ -81,7 +82,7 @@ class HttpServer:
         self.feed = Feed(board)
         self.readers = Readers()
         self._desk = Desk(registry, board, board.archive if records is None else records)
-        self._past = Past(registry, board)
+        self.past = Past(registry, board)
         self._runner: web.AppRunner | None = None
 
     def application(self) -> web.Application:
@@ -171,7 +172,7 @@ class HttpServer:
     ) -> web.Response:
         try:
             with _missing_as_404():
-                found = await self._past.at(*asked, at)
+                found = await self.past.at(*asked, at)
         except NotRemembered as error:
             raise web.HTTPNotFound(text=str(error)) from error
         except PastBusy as error:
@@ -184,12 +185,12 @@ class HttpServer:
 
     async def _history(self, request: web.Request) -> web.Response:
         with _missing_as_404():
-            return _json(self._past.history(*_asked(request), _span(request)))
+            return _json(self.past.history(*_asked(request), _span(request)))
 
     async def _decisions(self, request: web.Request) -> web.Response:
         limit = _limit(request.query.get("limit", str(_USUAL_PAGE)))
         with _missing_as_404():
-            return _json(self._past.decisions(*_asked(request), _span(request), limit))
+            return _json(await self.past.decisions(*_asked(request), _span(request), limit))
 
     async def _diagnose(self, request: web.Request) -> web.Response:
         asked, cannot = _asked(request), self._faults()

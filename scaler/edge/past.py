@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import Protocol
 
 from scaler.control.archive import Archive, Change
 from scaler.control.board import Board
@@ -85,11 +87,23 @@ class Then:
         return "\n".join([*told, "", to_text(self.explained)])
 
 
+class Keeper(Protocol):
+    """Whoever keeps changes for longer than the board; `fault` says why it cannot at present."""
+
+    fault: str | None
+
+    async def changes(
+        self, key: WorkloadKey, start: Seconds, end: Seconds, limit: int, but: Collection[str] = ()
+    ) -> list[Change]:
+        """Return a ScaledObject's newest changes in [start, end), less those of some triggers."""
+
+
 class Past:
     """Answers from the board's archive; what has to be computed, in a thread and one at a time."""
 
     def __init__(self, registry: Registry, board: Board) -> None:
-        """Answer of the workloads in `registry` and on `board`."""
+        """Answer of the workloads in `registry` and on `board`; `kept` is what a file keeps."""
+        self.kept: Keeper | None = None
         self._registry = registry
         self._board = board
         self._turn = asyncio.Lock()
@@ -108,7 +122,7 @@ class Past:
             "columns": _columns([row for row, _ in rows]),
         }
 
-    def decisions(
+    async def decisions(
         self,
         namespace: str,
         name: str,
@@ -119,7 +133,25 @@ class Past:
         """Return the newest changes of the answer in a span. Raises NoSuchWorkload."""
         key = self._key(namespace, name, trigger)
         changes = self._archive.changes(key, *span)[::-1][:limit]
-        return {**_named(key), "decisions": [_change(change) for change in changes]}
+        older = await self._older(key, span, limit - len(changes))
+        told = [
+            *(_change(change, "memory") for change in changes),
+            *(_change(change, "file") for change in older),
+        ]
+        fault = self.kept.fault if self.kept is not None else None
+        return {**_named(key), "decisions": told, "fault": fault}
+
+    async def _older(
+        self, key: WorkloadKey, span: tuple[Seconds, Seconds], limit: int
+    ) -> list[Change]:
+        """Return what a file knows from before the board's memory begins."""
+        if self.kept is None or limit <= 0:
+            return []
+        remembered = self._archive.changes(key, -math.inf, math.inf)
+        end = min(remembered[0].at if remembered else math.inf, math.nextafter(span[1], math.inf))
+        known = chosen_keys(self._registry, self._board.snapshot, key.namespace, key.name, None)
+        others = [other.trigger for other in known if other != key]
+        return await self.kept.changes(key, span[0], end, limit, others)
 
     async def at(self, namespace: str, name: str, trigger: str | None, at: Seconds) -> list[Then]:
         """Explain a past moment for each trigger.
@@ -239,9 +271,9 @@ def _answer(told: Row | Change) -> dict[str, Plain]:
     }
 
 
-def _change(change: Change) -> Plain:
+def _change(change: Change, kept_by: str) -> Plain:
     reason: Reason = change.reason
-    return {**_answer(change), "meaning": EXPLANATIONS[reason].meaning, "kept_by": "memory"}
+    return {**_answer(change), "meaning": EXPLANATIONS[reason].meaning, "kept_by": kept_by}
 
 
 def _count(count: int | None) -> str:

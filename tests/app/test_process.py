@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,11 @@ import grpc
 import pytest
 import yaml
 
+from scaler.adapters.decision_file import DecisionFile
+from scaler.config.trigger import parse_trigger
+from scaler.control.archive import Change
+from scaler.core.reasons import Reason
+from scaler.core.units import tick_at
 from tests.app.process import Process, engines, scaler
 from tests.keda_client import Keda, scaled_object
 
@@ -172,3 +178,37 @@ async def test_a_faulty_start_says_every_fault_and_ends(tmp_path: Path) -> None:
             pass
     assert "targets" in str(ended.value)
     assert "Traceback" not in str(ended.value)
+
+
+async def test_a_restart_remembers_why_the_fleet_moved(tmp_path: Path, counts: Path) -> None:
+    """What an earlier process has kept is shown behind what this one knows, which is kept too."""
+    path = tmp_path / "decisions.db"
+    earlier = Change(
+        at=tick_at(time.time()) - 3600,
+        current=1,
+        desired=2,
+        advised=2,
+        floor=2,
+        ceiling=None,
+        reason=Reason.SCALE_OUT_TTFT,
+    )
+    key = parse_trigger("prod", "chat", dict(CHAT.scalerMetadata)).key
+    file = DecisionFile(path)
+    file.note(key, earlier)
+    await file.flush()
+    async with engines(tmp_path, {"chat-0": SATURATED, "chat-1": SATURATED}) as served:
+        arguments = ["--source", "scrape", "--targets", str(served.targets)]
+        arguments += ["--cluster", str(counts), "--history-file", str(path)]
+        async with scaler(tmp_path, arguments) as running, Keda(running.grpc) as keda:
+            await keda.specs(CHAT)
+            await workload(running)
+            _, text = await running.get("/api/v1/workloads/prod/chat/decisions")
+            assert await running.terminate() == 0
+    answer = json.loads(text)
+    assert answer["fault"] is None
+    *now, before = answer["decisions"]
+    assert {found["kept_by"] for found in now} == {"memory"}
+    assert (before["kept_by"], before["at"]) == ("file", earlier.at)
+    assert before["reason"] == "scale-out-ttft"
+    kept = await DecisionFile(path).changes(key, 0.0, earlier.at + 86_400, 100)
+    assert {found["at"] for found in answer["decisions"]} <= {change.at for change in kept}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, FloatRect, Page, async_playwright
 
 SCREENSHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
 DESKTOP, PHONE = (1280, 900), (390, 844)
@@ -61,10 +61,13 @@ class Screen:
     page: Page
     complaints: list[str] = field(default_factory=list)
 
-    async def keep(self, name: str) -> None:
-        """Keep a picture of the whole page."""
+    async def keep(self, name: str, *, height: int | None = None) -> None:
+        """Keep a picture of the whole page, or of its upper part."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        await self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+        part: FloatRect | None = None
+        if height is not None:
+            part = {"x": 0, "y": 0, "width": DESKTOP[0], "height": height}
+        await self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True, clip=part)
 
     async def barriers(self) -> str:
         """Return what axe-core finds that shuts people out; empty where it finds nothing."""

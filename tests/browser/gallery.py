@@ -10,7 +10,7 @@ from tests.edge.history import decision_on
 from tests.edge.world import World, decided
 from tests.keda_client import scaled_object
 
-HOSTILE = '<img src=x onerror="document.title=1"><b>no answer</b>'
+SILENT = "prometheus.monitoring:9090 gave no answer within 8 s"
 
 
 def gallery() -> World:
@@ -25,7 +25,7 @@ def gallery() -> World:
     world.post(
         decided(desired=None, reason=Reason.SILENT_TOO_LONG),
         scaled_object("llm", "embeddings"),
-        trouble=HOSTILE,
+        trouble=SILENT,
     )
     world.post(
         decision_on(running=20.0, waiting=0.0, scale=Scale(current=6, max_replicas=20)),

@@ -9,7 +9,7 @@ from playwright.async_api import Browser, expect
 
 from scaler.core.reasons import Reason
 from tests.browser.chromium import DESKTOP, PHONE, Screen, screen
-from tests.browser.gallery import HOSTILE, gallery
+from tests.browser.gallery import gallery
 from tests.edge.site import Site, served
 from tests.edge.world import NOON, World, decided
 from tests.keda_client import scaled_object
@@ -20,6 +20,7 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
 ]
 
+HOSTILE = '<img src=x onerror="document.title=1"><b>no answer</b>'
 LOST = ("ERR_", "net::")
 
 
@@ -78,7 +79,9 @@ async def test_news_arrive_without_a_reload(browser: Browser) -> None:
 
 async def test_nothing_that_is_shown_is_read_as_markup(browser: Browser) -> None:
     """A message with tags in it is shown with its tags."""
-    async with served(gallery()) as site, screen(browser, address(site)) as seen:
+    world = World()
+    world.post(decided(), trouble=HOSTILE)
+    async with served(world) as site, screen(browser, address(site)) as seen:
         await expect(seen.page.get_by_text(HOSTILE)).to_be_visible()
         assert await seen.page.locator(".row img, .row b").count() == 0
         assert await seen.page.title() == "Workloads – vLLM scaler"

@@ -78,6 +78,7 @@ async def test_one_workload_is_explained_on_one_page(
         assert not await seen.overflows()
         assert not await seen.barriers()
         await seen.keep(f"workload-{'phone' if size == PHONE else 'desktop'}-{scheme}")
+        await seen.keep(f"workload-upper-{scheme}", height=1500)
 
 
 async def test_the_corridor_is_drawn_around_the_count(browser: Browser) -> None:

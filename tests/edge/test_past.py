@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
 
+from scaler.control.archive import Change
 from scaler.core.reasons import Reason
 from scaler.core.units import TICK
+from scaler.core.workload import WorkloadKey
 from scaler.tuning.prepared import Prepared
 from scaler.tuning.rehearsal import rehearse
 from tests.core.histories import BUSY, IDLE, QUEUEING, row_of, steady, ttft_in
@@ -76,6 +79,52 @@ async def test_changes_come_newest_first() -> None:
         assert instants == sorted(instants, reverse=True)  # type: ignore[type-var]
         assert answer.at("decisions", 0, "reason") == Reason.SOURCE_SILENT.value
         assert answer.at("decisions", 0, "meaning")
+
+
+class Drawer:
+    """Keeps one change from before the board began, and says what it was asked."""
+
+    def __init__(self) -> None:
+        """Be well."""
+        self.fault: str | None = None
+        self.asked: list[tuple[float, float, int, list[str]]] = []
+
+    async def changes(
+        self, key: WorkloadKey, start: float, end: float, limit: int, but: Collection[str] = ()
+    ) -> list[Change]:
+        """Return the change."""
+        assert key.name == "chat"
+        self.asked.append((start, end, limit, [*but]))
+        return [
+            Change(
+                at=NOON - 90_000,
+                current=2,
+                desired=3,
+                advised=3,
+                floor=3,
+                ceiling=None,
+                reason=Reason.SCALE_OUT_TTFT,
+            )
+        ]
+
+
+async def test_a_file_goes_on_where_memory_ends() -> None:
+    """Older changes come from the file, as many as are still wanted, and its fault with them."""
+    drawer = Drawer()
+    async with served(lived_world()) as site:
+        site.server.past.kept = drawer
+        drawer.fault = "the disk is full"
+        answer = await site.get(f"{CHAT}/decisions")
+        kept_by = answer.each("decisions", "kept_by")
+        assert kept_by == ["memory"] * (len(kept_by) - 1) + ["file"]
+        assert answer.at("decisions", len(kept_by) - 1, "reason") == "scale-out-ttft"
+        assert answer.at("fault") == "the disk is full"
+        ((_, end, limit, but),) = drawer.asked
+        first = answer.at("decisions", len(kept_by) - 2, "at")
+        assert (end, limit, but) == (first, 200 - len(kept_by) + 1, [])
+        few = await site.get(f"{CHAT}/decisions?limit=1")
+        assert few.each("decisions", "kept_by") == ["memory"]
+        assert len(drawer.asked) == 1
 
 
 async def test_a_past_moment_is_explained_as_it_was() -> None:

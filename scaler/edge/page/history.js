@@ -3,6 +3,7 @@
 import { get, pathOf } from "./server.js";
 
 const MOST = 10_000;
+const LEAST = 600; // seconds that a chart shows at least
 
 /** The past of one workload over the last `hours`. */
 export class History {
@@ -28,13 +29,20 @@ export class History {
     this.policy = found.policy;
     this.resolution = found.resolution;
     this.columns = from === start ? found.columns : joined(this.columns, found.columns, start);
-    this.from = start;
-    this.to = Math.max(now, start + 1);
+    // A young past is not squeezed against the edge of a day that nobody has seen.
+    const first = this.columns.at[0] ?? start;
+    this.from = Math.max(start, Math.min(first, now - LEAST));
+    this.to = Math.max(now, this.from + 1);
   }
 
   /** Return a column; one that the scaler does not have is not known at any moment. */
   column(name) {
     return column(this.columns, name);
+  }
+
+  /** Say whether anything of a column is known. */
+  knows(name) {
+    return this.column(name).some((value) => value !== null);
   }
 
   /** Return waiting requests per serving replica, as the thresholds are meant. */

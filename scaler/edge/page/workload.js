@@ -172,6 +172,7 @@ export class Workload {
   drawSignals(basis) {
     const { history } = this;
     const policy = history.policy ?? {};
+    show(this.signals.tpot.node, history.knows("tpot_p95"));
     const values = {
       waiting: history.waitingPerReplica,
       ttft: history.column("ttft_p95"),
@@ -228,7 +229,9 @@ export class Workload {
       `waiting ${valueOf("waiting", history.waitingPerReplica[index])}`,
       `TTFT ${valueOf("ttft", at("ttft_p95"))}`,
       `KV cache ${valueOf("kvCache", at("kv_cache"))}`,
-      `TPOT ${valueOf("tpot", at("tpot_p95"))}`,
-    ].join(" · ");
+      at("tpot_p95") === null ? null : `TPOT ${valueOf("tpot", at("tpot_p95"))}`,
+    ]
+      .filter((part) => part !== null)
+      .join(" · ");
   }
 }
