@@ -185,7 +185,7 @@ class HttpServer:
 
     async def _history(self, request: web.Request) -> web.Response:
         with _missing_as_404():
-            return _json(self.past.history(*_asked(request), _span(request)))
+            return _json(await self.past.history(*_asked(request), _span(request)))
 
     async def _decisions(self, request: web.Request) -> web.Response:
         limit = _limit(request.query.get("limit", str(_USUAL_PAGE)))

@@ -66,6 +66,10 @@ async def test_history_comes_in_columns() -> None:
         part = await site.get(f"{CHAT}/history?from={NOON - 600}&to={NOON - 300}")
         assert part.at("columns", "at", 0) == NOON - 600
         assert len(column(part.at("columns"), "at")) == 21
+        off = await site.get(f"{CHAT}/history?from={NOON - 3598.5}")
+        assert len(column(off.at("columns"), "at")) == 240
+        none = await site.get(f"{CHAT}/history?from={NOON + 1}")
+        assert none.at("columns", "at") == []
 
 
 async def test_changes_come_newest_first() -> None:
