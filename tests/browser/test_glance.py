@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import pytest
 from playwright.async_api import Browser, expect
 
+from scaler.core.policy import Mode
 from scaler.core.reasons import Reason
 from tests.browser.chromium import DESKTOP, PHONE, Screen, screen
 from tests.browser.gallery import gallery
@@ -85,6 +87,17 @@ async def test_nothing_that_is_shown_is_read_as_markup(browser: Browser) -> None
         await expect(seen.page.get_by_text(HOSTILE)).to_be_visible()
         assert await seen.page.locator(".row img, .row b").count() == 0
         assert await seen.page.title() == "Workloads – vLLM scaler"
+
+
+async def test_advice_is_told_from_an_answer(browser: Browser) -> None:
+    """Where a workload is only watched, the list shows what would have been asked for."""
+    world = World()
+    posting = world.post(decided(desired=4, advised=6, reason=Reason.SCALE_OUT_QUEUE))
+    advised = replace(posting, policy=replace(posting.policy, mode=Mode.ADVISE))
+    world.board.post(NOON, {posting.key: advised}, frozenset())
+    async with served(world) as site, screen(browser, address(site)) as seen:
+        await expect(seen.page.locator(".row .scale")).to_have_text("4 → 6")
+        await expect(seen.page.locator(".row .why")).to_contain_text("Advice only.")
 
 
 async def test_the_list_is_used_with_the_keyboard(browser: Browser) -> None:

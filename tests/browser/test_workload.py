@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Literal
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Locator, expect
 
 from scaler.core.reasons import Reason
-from tests.browser.chromium import DESKTOP, PHONE, screen
+from tests.browser.chromium import DESKTOP, PHONE, Screen, screen
 from tests.browser.gallery import gallery
 from tests.browser.past import Row, day, pretend
 from tests.edge.history import decision_on
@@ -32,6 +33,11 @@ def address(site: Site, namespace: str = "prod", name: str = "chat") -> str:
         k for k in site.world.board.snapshot.postings if (k.namespace, k.name) == (namespace, name)
     )
     return f"http://127.0.0.1:{site.port}/#/{namespace}/{name}/{key.trigger}"
+
+
+async def charts(seen: Screen) -> list[Locator]:
+    """Return the line through each chart that shows the moment."""
+    return await seen.page.locator(".cursor").all()
 
 
 def busy() -> World:
@@ -120,6 +126,23 @@ async def test_any_moment_is_read_off_with_the_keyboard(browser: Browser) -> Non
         await seen.page.keyboard.press("Home")
         await expect(seen.page.locator(".told")).to_contain_text("02:00:00")
         assert await seen.page.locator(".cursor").first.get_attribute("x1") != before
+
+
+async def test_any_moment_is_read_off_with_a_pointer(browser: Browser) -> None:
+    """Whoever points at one chart reads all of them at that time."""
+    async with served(busy()) as site, screen(browser, "about:blank") as seen:
+        await pretend(seen.page, day())
+        await seen.page.goto(address(site))
+        plot = seen.page.get_by_role("img", name="KV cache in use")
+        await expect(plot.locator(".line.signal").first).to_be_attached()
+        await plot.scroll_into_view_if_needed()
+        box = await plot.bounding_box()
+        assert box is not None
+        await seen.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        told = seen.page.locator(".told")
+        await expect(told).to_contain_text(re.compile(r"04:[45]\d:\d\d · \d replicas"))
+        places = {await cursor.get_attribute("x1") for cursor in await charts(seen)}
+        assert len(places) == 2  # wide charts, and narrow ones
 
 
 async def test_the_past_grows_with_the_news(browser: Browser) -> None:

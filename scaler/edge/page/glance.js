@@ -131,7 +131,8 @@ function updateRow(row, each) {
   say(badge, `${standing.mark} ${standing.word}`);
   say(name, `${each.namespace}/${each.name}`);
   sayScale(scale, each);
-  const troubles = [each.meaning, each.trouble, each.fault].filter(Boolean).join(" ");
+  const advice = each.mode === "advise" ? "Advice only." : null;
+  const troubles = [advice, each.meaning, each.trouble, each.fault].filter(Boolean).join(" ");
   const found = each.diagnosis.length ? ` Diagnosis: ${each.diagnosis.join(", ")}.` : "";
   say(why, troubles + found);
   drawNear(near, each.nearest);
