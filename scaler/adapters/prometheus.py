@@ -21,6 +21,7 @@ from scaler.adapters.prometheus_queries import (
     models_of,
     one_of,
     tick_queries,
+    whole_buckets,
 )
 from scaler.adapters.prometheus_settings import PrometheusSettings
 from scaler.adapters.prometheus_view import Identity, Seen, View, enter, fold, merged
@@ -163,9 +164,23 @@ class PrometheusSource:
     ) -> None:
         """Put the answers of all queries into the views. Raises what an essential one raises.
 
-        Without one of the others what is left allows no scale-in.
+        Without one of the others what is left allows no scale-in. Histograms come last: the pods
+        say whether they need be told apart.
         """
-        queries = tick_queries(self._settings, shape, where)
+        queries = dict(tick_queries(self._settings, shape, where))
+        buckets = queries.pop(Kind.BUCKETS)
+        await self._fill_with(shape, queries, views, ask)
+        if all(view.has_single_stems for view in views.values()):
+            buckets = whole_buckets(self._settings, shape, where)
+        await self._fill_with(shape, {Kind.BUCKETS: buckets}, views, ask)
+
+    async def _fill_with(
+        self,
+        shape: Shape,
+        queries: Mapping[Kind, str],
+        views: Mapping[Seconds, View],
+        ask: _Ask,
+    ) -> None:
         answers = await asyncio.gather(
             *(ask(kind, query) for kind, query in queries.items()), return_exceptions=True
         )

@@ -85,8 +85,13 @@ def tick_queries(
         Kind.SILENT: writer.silent(),
         Kind.UNSEEN: writer.unseen(),
         Kind.SCRAPED: writer.scraped(),
-        Kind.BUCKETS: writer.buckets(),
+        Kind.BUCKETS: writer.buckets_by_stem(),
     }
+
+
+def whole_buckets(settings: PrometheusSettings, shape: Shape, where: Sequence[Matcher]) -> str:
+    """Write the query for histograms that nobody has to be told apart in: at half the cost."""
+    return _Writer(settings, shape, where).buckets()
 
 
 def one_of(label: str, values: Collection[str]) -> Matcher:
@@ -162,17 +167,21 @@ class _Writer:
         return f"max by ({_listed(self._shape.identity)}) (max_over_time(({stamps}){window}))"
 
     def buckets(self) -> str:
+        return f"sum by ({_listed(self._shape.identity)},le) ({self._growth_of_buckets()})"
+
+    def buckets_by_stem(self) -> str:
+        # A histogram for each pod would make these answers the largest by far; pods of one owner
+        # share a stem, and that is enough to tell two owners apart. Up to the last dash, or the
+        # whole name: in one replacement, each of which costs as much as the sum itself.
+        grown, pod = self._growth_of_buckets(), self._shape.pod
+        stem = f'label_replace({grown}, "{STEM}", "$1$2", "{pod}", "(.*-)[^-]*|([^-]*)")'
+        return f"sum by ({_listed(self._shape.identity)},{STEM},le) ({stem})"
+
+    def _growth_of_buckets(self) -> str:
         growth = " or ".join(
             f"increase({series}{_RATE})" for series in self._each(Signal.TTFT_BUCKET)
         )
-        once = f"max by ({self._shape.per_engine},le) ({growth})"
-        # A histogram for each pod would make these answers the largest by far; pods of one owner
-        # share a stem, and that is enough to tell two owners apart.
-        # Up to the last dash, or the whole name. Every label that is replaced costs the server a
-        # quarter of what the histograms do, so this is one replacement and not two.
-        pattern = "(.*-)[^-]*|([^-]*)"
-        stem = f'label_replace({once}, "{STEM}", "$1$2", "{self._shape.pod}", "{pattern}")'
-        return f"sum by ({_listed(self._shape.identity)},{STEM},le) ({stem})"
+        return f"max by ({self._shape.per_engine},le) ({growth})"
 
     def _rate(self, counter: Signal) -> str:
         rates = " or ".join(f"rate({series}{_RATE})" for series in self._each(counter))

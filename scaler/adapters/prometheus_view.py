@@ -22,7 +22,7 @@ from scaler.adapters.vllm import (
     merge_latencies,
     signal_of,
 )
-from scaler.core.reading import Reading, ReplicaReading, add_latencies
+from scaler.core.reading import Reading, ReplicaReading, add_latencies, stem_of
 from scaler.core.units import RATE_WINDOW, Seconds
 
 Identity = tuple[str, ...]
@@ -41,6 +41,24 @@ class Seen:
     unseen: set[str] = field(default_factory=set)
     buckets: dict[str, dict[float, float]] = field(default_factory=dict)
     scraped_at: Seconds | None = None
+    known_stem: str | None = None
+
+    @property
+    def stems(self) -> set[str]:
+        """Return what its pods' names begin with; those that fell silent lately count."""
+        pods = {*self.gauges, *self.rates, *self.unseen, *(pod for pod, _ in self.silent)}
+        return {stem_of(pod) for pod in pods}
+
+    @property
+    def only_stem(self) -> str:
+        """Return the stem of its pods where they share one, so that nobody had to ask.
+
+        Kept once it is asked for: the pods are known by then, and there are many buckets.
+        """
+        if self.known_stem is None:
+            stems = self.stems
+            self.known_stem = next(iter(stems)) if len(stems) == 1 else ""
+        return self.known_stem
 
 
 class View:
@@ -50,6 +68,11 @@ class View:
         """Start empty."""
         self.seen: defaultdict[Identity, Seen] = defaultdict(Seen)
         self.partial = False
+
+    @property
+    def has_single_stems(self) -> bool:
+        """Say whether no identity has pods of two owners."""
+        return all(len(seen.stems) <= 1 for seen in self.seen.values())
 
 
 def enter(kind: Kind, shape: Shape, series: Series, views: Mapping[Seconds, View]) -> None:
@@ -84,7 +107,7 @@ def _enter(
     elif kind is Kind.SCRAPED:
         seen.scraped_at = max(seen.scraped_at or value, value)
     elif is_amount(value):
-        _add(seen.buckets, labels.get(STEM, ""), float(labels["le"]), value)
+        _add(seen.buckets, labels.get(STEM) or seen.only_stem, float(labels["le"]), value)
 
 
 def merged(parts: Collection[Seen]) -> Seen:

@@ -6,8 +6,10 @@ import re
 
 import pytest
 
+from scaler.adapters.prometheus_answer import Series
 from scaler.adapters.prometheus_queries import STEM, Kind, Shape, models_of, tick_queries
 from scaler.adapters.prometheus_settings import PrometheusSettings
+from scaler.adapters.prometheus_view import Seen, View, enter
 from scaler.core.reading import stem_of
 
 SETTINGS = PrometheusSettings(url="http://prometheus:9090")
@@ -39,3 +41,29 @@ def test_the_server_cuts_names_as_we_do(pod: str) -> None:
     match = re.fullmatch(found[1], pod)
     assert match is not None
     assert (match[1] or "") + (match[2] or "") == stem_of(pod)
+
+
+def seen_of(*pods: str) -> Seen:
+    """Return what an instant shows of these pods."""
+    return Seen(gauges={pod: {} for pod in pods})
+
+
+def test_histograms_are_told_apart_only_where_pods_have_several_owners() -> None:
+    """A pod that fell silent within the last minutes has an owner, too."""
+    view = View()
+    view.seen[("prod", "llama")] = seen_of("chat-6b4d-a", "chat-6b4d-b")
+    view.seen[("prod", "qwen")] = seen_of("other-77c4-a")
+    assert view.has_single_stems
+    view.seen[("prod", "qwen")].unseen.add("other-9f1b-a")
+    assert not view.has_single_stems
+
+
+def test_a_histogram_of_all_belongs_to_the_only_owner() -> None:
+    """Without a stem in the answer it is that of the pods, and nobody's where there are several."""
+    shape = Shape.of(SETTINGS, [])
+    labels = {"namespace": "prod", "model_name": "llama", "le": "1.0"}
+    for pods, stem in ((("chat-6b4d-a", "chat-6b4d-b"), "chat-6b4d-"), (("a-1", "b-1"), "")):
+        view = View()
+        view.seen[("prod", "llama")] = seen_of(*pods)
+        enter(Kind.BUCKETS, shape, Series(labels, [(10.0, 3.0)]), {10.0: view})
+        assert view.seen[("prod", "llama")].buckets == {stem: {1.0: 3.0}}
