@@ -29,6 +29,9 @@ from scaler.tuning.rehearsal import rehearse
 MOST_CHANGES = 1_000
 _LEARNS_FROM: Seconds = 86_400.0
 _HOUR: Seconds = 3_600.0
+_FILED_FOR: Seconds = 86_400.0
+"""An older change than this says little of a moment: nobody may have looked in between."""
+
 _MOST_WAITING = 8
 
 
@@ -45,25 +48,28 @@ class Then:
     """A past moment: what was answered, and the decision explained, computed anew.
 
     `resolution` is the time between two samples that are known of it, in seconds. `same` says
-    whether computing it anew, with the trigger as it is now, gives what was answered.
+    whether computing it anew, with the trigger as it is now, gives what was answered. Where only a
+    file of decisions reaches, no sample is known and nothing explained: all three are None.
     """
 
     at: Seconds
-    resolution: Seconds
-    answered: Row
-    explained: Explained
+    resolution: Seconds | None
+    answered: Row | Change
+    explained: Explained | None
 
     @property
-    def same(self) -> bool:
+    def same(self) -> bool | None:
         """Compare what was answered with what the trigger as it is now gives."""
         row, found = self.answered, self.explained
+        if found is None:
+            return None
         return (row.desired, row.reason) == (found.desired, found.because.reason)
 
     def to_plain(self) -> dict[str, Plain]:
         """Return it for JSON."""
         row = self.answered
         return {
-            "from": "board",
+            "from": "file" if self.explained is None else "board",
             "at": self.at,
             "resolution": self.resolution,
             "answered": {**_answer(row), "meaning": EXPLANATIONS[row.reason].meaning},
@@ -73,13 +79,17 @@ class Then:
 
     def to_text(self) -> str:
         """Return it for a terminal."""
-        row = self.answered
-        meaning, each = EXPLANATIONS[row.reason].meaning, f"{self.resolution:g} s"
-        counts = f"current {_count(row.current)}, answered {_count(row.desired)}"
-        told = [
-            f"At {_clock(self.at)}, from the board, which has a sample each {each} of it:",
-            f"{counts} ({row.reason.value}: {meaning})",
-        ]
+        row, when = self.answered, _clock(self.at)
+        meaning = EXPLANATIONS[row.reason].meaning
+        counts = (
+            f"current {_count(row.current)}, answered {_count(row.desired)} "
+            f"({row.reason.value}: {meaning})"
+        )
+        if self.explained is None or self.resolution is None:
+            has = "each change of the answer and no signals"
+            return f"At {when}, from the file of decisions, which has {has}:\n{counts}\n"
+        each = f"a sample each {self.resolution:g} s of it"
+        told = [f"At {when}, from the board, which has {each}:", counts]
         if not self.same:
             told.append(
                 "The trigger as it is now would answer otherwise; it was edited since, or what it "
@@ -167,9 +177,20 @@ class Past:
             return []
         remembered = self._archive.changes(key, -math.inf, math.inf)
         end = min(remembered[0].at if remembered else math.inf, math.nextafter(span[1], math.inf))
+        return await self.kept.changes(key, span[0], end, limit, self._others(key))
+
+    async def _filed(self, key: WorkloadKey, at: Seconds) -> Change | None:
+        """Return the change that a file has as the last one up to a moment."""
+        if self.kept is None:
+            return None
+        end = math.nextafter(at, math.inf)
+        found = await self.kept.changes(key, at - _FILED_FOR, end, 1, self._others(key))
+        return found[0] if found else None
+
+    def _others(self, key: WorkloadKey) -> list[str]:
+        """Return the other triggers that the ScaledObject has now."""
         known = chosen_keys(self._registry, self._board.snapshot, key.namespace, key.name, None)
-        others = [other.trigger for other in known if other != key]
-        return await self.kept.changes(key, span[0], end, limit, others)
+        return [other.trigger for other in known if other != key]
 
     async def at(self, namespace: str, name: str, trigger: str | None, at: Seconds) -> list[Then]:
         """Explain a past moment for each trigger.
@@ -187,7 +208,13 @@ class Past:
             self._waiting -= 1
 
     async def _then(self, key: WorkloadKey, at: Seconds) -> Then:
-        row, step = self._row(key, at)
+        try:
+            row, step = self._row(key, at)
+        except NotRemembered:
+            change = await self._filed(key, at)
+            if change is None:
+                raise
+            return Then(at=change.at, resolution=None, answered=change, explained=None)
         entry = self._registry.get(key)
         resolved = entry.resolved if entry is not None else None
         asks = resolved is not None and resolved.selection.activation_query is not None

@@ -126,6 +126,15 @@ async def test_a_file_goes_on_where_memory_ends() -> None:
         ((_, end, limit, but),) = drawer.asked
         first = answer.at("decisions", len(kept_by) - 2, "at")
         assert (end, limit, but) == (first, 200 - len(kept_by) + 1, [])
+        then = await site.get(f"{CHAT}?at={NOON - 89_000}")
+        assert then.at("triggers", 0, "from") == "file"
+        assert then.at("triggers", 0, "answered", "desired") == 3
+        assert then.at("triggers", 0, "explained") is None
+        assert then.at("triggers", 0, "resolution") is None
+        text = (await site.get(f"{CHAT}?at={NOON - 89_000}&format=text")).text
+        assert "from the file of decisions" in text
+        assert "current 2, answered 3 (scale-out-ttft" in text
+        del drawer.asked[1:]
         few = await site.get(f"{CHAT}/decisions?limit=1")
         assert few.each("decisions", "kept_by") == ["memory"]
         assert len(drawer.asked) == 1
