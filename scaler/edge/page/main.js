@@ -56,7 +56,7 @@ function askForToken(message) {
   if (document.getElementById("token") !== null) return;
   leave();
   feed.close();
-  say(live, "token needed");
+  waiting("token needed");
   const input = el("input", {
     type: "password",
     id: "token",
@@ -79,6 +79,13 @@ function askForToken(message) {
   );
   content.replaceChildren(form);
   input.focus();
+}
+
+/** Say in the header what is waited for: neither live nor lost. */
+function waiting(told) {
+  document.body.classList.remove("lost");
+  document.body.classList.add("waiting");
+  say(live, told);
 }
 
 function leave() {
@@ -114,10 +121,11 @@ function decoded(part) {
 const feed = new Feed({
   onNews: refresh,
   onLive: () => {
-    document.body.classList.remove("lost");
+    document.body.classList.remove("lost", "waiting");
     say(live, "live");
   },
   onLost: (since) => {
+    document.body.classList.remove("waiting");
     document.body.classList.add("lost");
     say(live, `connection lost since ${clock(since)}`);
   },
@@ -125,7 +133,7 @@ const feed = new Feed({
 });
 
 function start() {
-  say(live, "connecting");
+  waiting("connecting");
   route();
   feed.open();
 }
