@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -17,13 +18,13 @@ from scaler.control.board import Board
 from scaler.control.registry import Entry, Registry
 from scaler.core.policy import Policy
 from scaler.core.rendering import Plain, to_plain
-from scaler.core.units import Seconds
+from scaler.core.units import TICK, Seconds
 from scaler.core.workload import WorkloadKey
 from scaler.edge.errors import EdgeError
 from scaler.edge.explained import chosen_keys
 from scaler.tuning.comparison import CAVEAT, Outcome, outcome
 from scaler.tuning.prepared import Prepared
-from scaler.tuning.record import Record
+from scaler.tuning.record import Moment, Record
 
 MOST_HOURS = 24
 _FRESH_FOR: Seconds = 300.0
@@ -135,7 +136,7 @@ class Desk:
             async with self._turn:
                 bench = self._benches.get((key, hours))
                 if bench is None or not 0 <= now - bench.until < _FRESH_FOR:
-                    record = self._record(present, key, now, hours)
+                    record = await self._record(present, key, now, hours)
                     bench = _Bench(await asyncio.to_thread(Prepared, record), now)
                     self._benches[key, hours] = bench
                 self._benches.move_to_end((key, hours))
@@ -145,15 +146,26 @@ class Desk:
         finally:
             self._waiting -= 1
 
-    def _record(self, present: Resolved, key: WorkloadKey, now: Seconds, hours: int) -> Record:
+    async def _record(
+        self, present: Resolved, key: WorkloadKey, now: Seconds, hours: int
+    ) -> Record:
+        """Return the past, read an hour at a time: KEDA's calls are answered between."""
         asks = present.selection.activation_query is not None
-        record = self._records.record(key, now - hours * _HOUR, now, asks_gateway=asks)
-        if not record.moments:
+        moments: list[Moment] = []
+        start = math.ceil((now - hours * _HOUR) / TICK) * TICK
+        while start <= now:
+            end = min(now, start + _HOUR - TICK)
+            moments += self._records.record(key, start, end, asks_gateway=asks).moments
+            start += _HOUR
+            await asyncio.sleep(0)
+        if not moments:
             raise NothingRecorded(
                 f"nothing is recorded of {key.namespace}/{key.name} yet; "
                 "the first moment comes with the next tick"
             )
-        return record
+        return Record(
+            namespace=key.namespace, name=key.name, moments=tuple(moments), asks_gateway=asks
+        )
 
 
 def snippet(key: WorkloadKey, metadata: Mapping[str, str]) -> str:
