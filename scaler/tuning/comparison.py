@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from scaler.core.decision import Decision
 from scaler.core.policy import Policy, Signal
 from scaler.core.reasons import Reason
 from scaler.core.units import Seconds
@@ -90,11 +88,6 @@ def _line(steps: list[Step]) -> Line:
         desired=tuple(decision.advised for decision in decisions),
         followed=tuple(step.followed for step in steps),
         floor=tuple(decision.floor for decision in decisions),
-        ceiling=tuple(_proven(decision) for decision in decisions),
+        ceiling=tuple(decision.proven_ceiling for decision in decisions),
         reason=tuple(decision.reason for decision in decisions),
     )
-
-
-def _proven(decision: Decision) -> int | None:
-    lines = decision.corridor
-    return decision.ceiling if lines is not None and math.isfinite(lines.ceiling) else None

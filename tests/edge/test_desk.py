@@ -13,9 +13,13 @@ import yaml
 from scaler.config.resolve import resolve
 from scaler.config.server import load_config
 from scaler.config.trigger import Resolved, Trigger, parse_trigger
+from scaler.core.minutes import MINUTE
 from scaler.core.policy import Policy
+from scaler.core.units import TICK
 from scaler.tuning.comparison import outcome
 from scaler.tuning.prepared import Prepared
+from tests.control.test_archive import kept_for
+from tests.core.histories import NOW
 from tests.edge.a_day import Kept
 from tests.edge.site import Answer, Site, served
 from tests.edge.world import NOON, World, decided
@@ -154,6 +158,22 @@ async def test_a_past_is_prepared_once_for_many_hands_on_a_slider() -> None:
         site_world.post(decided(at=NOON + 300), scaled_object(metadata=GIVEN))
         await rehearsed(site)
     assert kept.asked == 2 * once
+
+
+async def test_the_board_s_own_day_is_rehearsed_whole() -> None:
+    """Read an hour at a time, minutes and ticks, it is the same past as read at once."""
+    site_world = world()
+    (key,) = site_world.board.snapshot.postings
+    kept_for(26 * 3600.0, site_world.board.archive, key)
+    site_world.post(decided(at=NOW), scaled_object(metadata=GIVEN))
+    async with served(site_world) as site:
+        answer = await rehearsed(site, hours=24)
+    whole = site_world.board.archive.record(key, NOW - 24 * 3600.0, NOW)
+    own = outcome(Prepared(whole), Policy(waiting_high=6.0))
+    assert {moment.step for moment in whole.moments} == {MINUTE, TICK}
+    assert answer.at("columns", "at") == list(own.line.at)
+    assert answer.at("columns", "followed") == list(own.line.followed)
+    assert answer.at("seconds") == own.seconds
 
 
 async def test_too_many_hands_are_refused_in_words() -> None:
