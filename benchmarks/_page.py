@@ -15,7 +15,7 @@ from scaler.simulation.svg import COLOURS, Line, Panel, page
 PAGE = Path("docs/reference/benchmarks.md")
 CHART = Path("docs/reference/benchmarks/growth.svg")
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
-ORDER = ("rpc", "tick", "prometheus_cost", "reaction", "footprint", "cluster", "soak", "histories")
+ORDER = ("rpc", "tick", "prometheus_cost", "reaction", "footprint", "soak", "simulate_hour")
 """What is looked for most comes first; the others follow by name."""
 
 

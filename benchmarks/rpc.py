@@ -290,7 +290,7 @@ def measure(*, quick: bool = False) -> Section:
     notes: list[str] = []
     if not quick:
         lines += [tail_latency(10_000, 1.0, 1), *streams(10_000, 3)]
-        spread = ", ".join(shares())
+        spread = " and, ".join(shares())
         notes.append(
             f"KEDA's client holds one connection to each address. {spread}: more replicas behind "
             "a headless Service use more cores, more processes on one port do not."

@@ -12,6 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+from benchmarks._measure import told
+from benchmarks._results import Line, Section
 from scaler.core.units import TICK
 from scaler.simulation.fleet import Fleet
 from scaler.simulation.profiles import profile_named
@@ -21,7 +23,7 @@ from scaler.simulation.trace_shapes import shipped_shape
 from scaler.simulation.traces import Trace, read_trace
 from scaler.simulation.workloads import Workload
 
-REPLICAS = 20
+REPLICAS, HOUR = 20, 3600.0
 
 
 def simulate(trace: Trace, engine: str, router: str, hours: float) -> str:
@@ -47,6 +49,30 @@ def simulate(trace: Trace, engine: str, router: str, hours: float) -> str:
         f"{engine:14} {router:13} {hours:3.0f} h  {fleet.outcomes.arrived:7} requests  "
         f"{took:6.2f} s  {peak:6.1f} MiB  SLO {attained:.4f}"
     )
+
+
+def measure(*, quick: bool = False) -> Section:
+    """Compare what an hour takes to simulate with the hour."""
+    trace = shipped_shape("azure-conv").draw(seed=1)
+    lines = []
+    for engine in ENGINES:
+        taken = []
+        for _ in range(1 if quick else 3):
+            began = time.process_time()
+            told_of = simulate(trace, engine, "least-loaded", 1.0)
+            taken.append(time.process_time() - began)
+        requests = int(told_of.split(" requests")[0].split()[-1])
+        lines.append(
+            Line(
+                key=f"simulator.{engine}",
+                what=f"an hour of {REPLICAS} replicas, {requests:,} requests, engine {engine}",
+                ours=told(taken, " s"),
+                yardstick=f"{HOUR:,.0f} s, the hour itself",
+                ratio=min(taken) / HOUR,
+                tolerance=2.0,
+            )
+        )
+    return Section(title="The simulator, CPU", lines=lines)
 
 
 def main() -> None:
