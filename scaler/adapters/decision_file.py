@@ -179,6 +179,8 @@ class DecisionFile:
                 raise
             # One broken file is kept to look at; the next attempt starts a new one.
             self._path.replace(self._path.with_name(f"{self._path.name}.broken"))
+            # What it had begun must not be undone in the new one.
+            self._path.with_name(f"{self._path.name}-journal").unlink(missing_ok=True)
             raise
 
     def _check(self, file: sqlite3.Connection) -> None:

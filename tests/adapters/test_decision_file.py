@@ -86,11 +86,14 @@ async def test_a_broken_file_is_put_aside(tmp_path: Path, content: bytes | None)
         whole[4096:] = os.urandom(len(whole) - 4096)
         content = bytes(whole)
     path.write_bytes(content)
+    journal = tmp_path / "decisions.db-journal"
+    journal.write_bytes(b"half a step")
     file = DecisionFile(path)
     await kept(file, GREW)
     assert str(path) in fault_of(file)
     assert ".broken" in fault_of(file)
     assert (tmp_path / "decisions.db.broken").read_bytes() == content
+    assert not journal.exists()
     await file.flush()
     assert not fault_of(file)
     assert await of(file) == [GREW]
