@@ -83,7 +83,9 @@ class Application:
         measures = Measures()
         self.board = Board()
         self._decisions = _decision_file(self.config, self.board)
-        self.registry = Registry(partial(resolve, server=self.config), clock.now)
+        self.registry = Registry(
+            partial(resolve, server=self.config), clock.now, at_most=self.config.max_workloads
+        )
         cluster = cluster_of(self.config.cluster, self.config.kubernetes, clock)
         self._sources = {
             name: source_of(

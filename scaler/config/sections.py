@@ -331,6 +331,7 @@ class FileSection(Section):
     grpc: GrpcSection = GrpcSection()
     http: HttpSection = HttpSection()
     log: LogSection = LogSection()
+    max_workloads: int = Field(default=20_000, ge=1, le=1_000_000)
     cluster: Path | Literal["kubernetes"] | None = None
     kubernetes: KubernetesSection = KubernetesSection()
     sources: Mapping[str, SourceSection] = Field(default_factory=dict)

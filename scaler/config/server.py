@@ -45,6 +45,7 @@ class ServerConfig:
     grpc: GrpcSection = field(default_factory=GrpcSection)
     http: HttpSection = field(default_factory=HttpSection)
     log: LogSection = field(default_factory=LogSection)
+    max_workloads: int = 20_000
     cluster: Path | Literal["kubernetes"] | None = None
     kubernetes: KubernetesSection = field(default_factory=KubernetesSection)
     history: HistorySection = field(default_factory=HistorySection)
@@ -127,6 +128,7 @@ def _checked(tree: Tree, faults: list[Fault]) -> ServerConfig | None:
         grpc=section.grpc,
         http=section.http,
         log=section.log,
+        max_workloads=section.max_workloads,
         cluster=section.cluster,
         kubernetes=section.kubernetes,
         history=section.history,
@@ -233,6 +235,7 @@ _AT_START: Mapping[str, Callable[[ServerConfig], object]] = {
     "log.format": lambda config: config.log.format,
     "grpc": lambda config: config.grpc,
     "http": lambda config: config.http,
+    "maxWorkloads": lambda config: config.max_workloads,
     "cluster": lambda config: config.cluster,
     "kubernetes": lambda config: config.kubernetes,
     "history": lambda config: config.history,
