@@ -20,18 +20,20 @@ from benchmarks import _page, _results
 from benchmarks._check import compared
 
 HERE = Path(__file__).parent
+BY_NAME = {"histories", "soak"}
+"""Those that take an hour run when they are named."""
 KNOWN = sorted(path.stem for path in HERE.glob("*.py") if not path.stem.startswith("_"))
 
 
 def main(words: Sequence[str]) -> None:
-    """Run those that are named, or all."""
+    """Run those that are named, or all but the longest."""
     check = "--check" in words
     names = [word for word in words if word != "--check"]
     unknown = [name for name in names if name not in KNOWN]
     if unknown:
         sys.exit(f"no such benchmark: {', '.join(unknown)} (there are: {', '.join(KNOWN)})")
     kept = _results.read()
-    wanted = names or (sorted(kept) if check else KNOWN)
+    wanted = names or [name for name in (sorted(kept) if check else KNOWN) if name not in BY_NAME]
     found = {name: section for name in wanted if (section := _found(name, quick=check))}
     if not check:
         _page.write(_results.keep(found))

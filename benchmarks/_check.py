@@ -36,7 +36,7 @@ class Verdict:
 def compared(kept: Mapping[str, Section], found: Mapping[str, Section]) -> list[Verdict]:
     """Judge every committed line of the benchmarks that ran; what is new has nothing to meet.
 
-    NaN never passes.
+    NaN never passes. A shorter run need not have what only whole runs measure.
     """
     return [
         verdict
@@ -49,6 +49,8 @@ def compared(kept: Mapping[str, Section], found: Mapping[str, Section]) -> list[
 def _section(kept: Section, found: Section) -> Iterator[Verdict]:
     ratios = {line.key: line.ratio for line in found.lines}
     for line in kept.lines:
+        if line.whole_runs and line.key not in ratios:
+            continue
         limit = line.ratio * line.tolerance
         yield Verdict(key=line.key, was=line.ratio, now=ratios.get(line.key), limit=limit)
     exponents = {growth.key: growth.exponent for growth in found.growth}

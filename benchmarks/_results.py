@@ -21,6 +21,7 @@ class Line:
 
     `ratio` is ours by the yardstick's, so that less is better. `spread` are the lowest and the
     highest of the repeated ratios. A later ratio may be `tolerance` times as high and still pass.
+    `whole_runs` says that a shorter run leaves it out.
     """
 
     key: str
@@ -31,6 +32,7 @@ class Line:
     spread: tuple[float, float] | None = None
     aim: float | None = None
     tolerance: float = 1.3
+    whole_runs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -150,6 +150,7 @@ def flapping(profiles: tuple[str, ...]) -> Iterator[Line]:
                 f"{base.scale_events} changes, {base.direction_changes} turns, with {usual:g} s",
                 ratio=result.replica_hours / base.replica_hours,
                 tolerance=1.1,
+                whole_runs=profile != "spike",
             )
 
 

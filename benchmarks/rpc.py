@@ -194,6 +194,7 @@ def tail_latency(
         yardstick=f"{least:.1f} ms, the constant server without ticks",
         ratio=p99(during) / least,
         tolerance=2.5,
+        whole_runs=workloads > WORKLOADS,
     )
 
 
@@ -244,6 +245,7 @@ def streams(count: int, rounds: int) -> Iterator[Line]:
             ratio=statistics.median(pair),
             spread=(min(pair), max(pair)),
             tolerance=tolerance,
+            whole_runs=True,
         )
     yield Line(
         key="rpc.streams.memory",
@@ -252,6 +254,7 @@ def streams(count: int, rounds: int) -> Iterator[Line]:
         yardstick=told([c[2] for c in least], " KiB", 0),
         ratio=statistics.median(o[2] / c[2] for o, c in zip(own, least, strict=True)),
         tolerance=1.5,
+        whole_runs=True,
     )
 
 

@@ -164,6 +164,7 @@ def _tick_line(size: int, cost: Cost) -> Line:
         yardstick=f"{TICK:g} s, the time between two ticks",
         ratio=statistics.median(cost.cpu) / TICK,
         tolerance=2.0,
+        whole_runs=size > PAGES,
     )
 
 

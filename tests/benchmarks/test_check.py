@@ -62,6 +62,13 @@ def test_a_line_that_nobody_measures_any_more_fails() -> None:
     assert [str(v).split()[0] for v in compared(KEPT, found(None, None))] == ["GONE", "GONE"]
 
 
+def test_a_shorter_run_need_not_have_what_whole_runs_measure() -> None:
+    """It is judged where it was measured all the same."""
+    kept = {"rpc": Section(title="Calls", lines=[replace(LINE, whole_runs=True)], ran="here")}
+    assert compared(kept, found(None)) == []
+    assert not compared(kept, found(replace(LINE, ratio=9.0)))[0].passes
+
+
 def test_only_the_benchmarks_that_ran_are_judged() -> None:
     """Nor has a benchmark that was never kept anything to meet."""
     assert compared(KEPT, {}) == []
