@@ -145,11 +145,11 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "Scrape the engines more often, or use the scrape source.",
     ),
     Reason.UNSEEN: Explanation(
-        "More than half of the replicas do not report, so none is given up.",
+        "Replicas that are Ready do not report. Each keeps its place; above half, none is given up.",
         "Look at the silent replicas: crashed, overloaded, or blocked by a NetworkPolicy or mesh?",
     ),
     Reason.LOADING: Explanation(
-        "Replicas that were asked for have not reported yet, so none is given up.",
+        "Replicas asked for do not report yet. Each keeps its place; above half, none is given up.",
         "Wait. If it lasts far beyond the usual start, look at the pods.",
     ),
     Reason.OVERDUE: Explanation(
