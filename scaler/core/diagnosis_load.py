@@ -70,7 +70,7 @@ def _blind(facts: Facts, recent: Sequence[Sample]) -> NotKnown | None:
     if not recent:
         return NotKnown(why="the engines' signals are not known for long enough: two minutes")
     if any(sample.serving == 0 for sample in recent):
-        return NotKnown(why="the engines' signals are not known: within two minutes no replica served")
+        return NotKnown(why="the engines' signals are not known: for a while no replica served")
     return None
 
 

@@ -145,7 +145,7 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "Scrape the engines more often, or use the scrape source.",
     ),
     Reason.UNSEEN: Explanation(
-        "Replicas that are Ready do not report. Each keeps its place; above half, none is given up.",
+        "Replicas that are Ready are silent. Each keeps its place; above half, none is given up.",
         "Look at the silent replicas: crashed, overloaded, or blocked by a NetworkPolicy or mesh?",
     ),
     Reason.LOADING: Explanation(
