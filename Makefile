@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test check lint types rooms wire dashboards-alike dependencies dockerfile \
-	protos dashboards bench bench-check soak engine lock prometheus chromium .venv
+	protos dashboards bench bench-check soak engine outages lock prometheus chromium .venv
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ bench-check: $(DEV) ## The benchmarks' ratios against the kept ones (ARGS="rpc t
 
 soak: $(DEV) ## KEDA's bad days for an hour: memory, files and threads stay flat (ARGS=SECONDS)
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
+
+outages: $(DEV) ## The outage matrix in full: writes docs/reference/outages.md
+	@$(BIN)/python -m tests.outages
 
 # ENGINE and MODEL reach it in its environment.
 engine: $(DEV) ## The engine model against a real vLLM (ENGINE=DIR; without, it says what it needs)
