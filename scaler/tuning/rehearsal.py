@@ -6,6 +6,7 @@ answer would have brought; how the signals would have moved with them is the sim
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -37,8 +38,10 @@ class Step:
     step: Seconds
 
 
-def rehearse(prepared: Prepared, policy: Policy) -> Iterator[Step]:
-    """Decide on each moment of a record, in order.
+def rehearse(
+    prepared: Prepared, policy: Policy, *, followed_from: Seconds = -math.inf
+) -> Iterator[Step]:
+    """Decide on each moment of a record, in order; answers are followed from an instant on.
 
     Answers to `activationQuery` between two ticks are in no record: a fleet at zero wakes up to a
     tick later than it did.
@@ -68,7 +71,8 @@ def rehearse(prepared: Prepared, policy: Policy) -> Iterator[Step]:
             gateway=Gateway(asked=prepared.record.asks_gateway, zero_at=zero_at),
         )
         previous = told(decision, previous, count)
-        followed = _follow(followed, decision, count.scale)
+        if moment.at >= followed_from:
+            followed = _follow(followed, decision, count.scale)
         yield Step(decision=previous, followed=followed, step=moment.step)
 
 
