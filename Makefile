@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test check lint types rooms wire dashboards-alike dependencies dockerfile \
-	protos dashboards bench bench-check soak engine outages lock prometheus chromium .venv
+	protos dashboards bench bench-check soak fuzz engine outages lock prometheus chromium .venv
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ soak: $(DEV) ## KEDA's bad days for an hour: memory, files and threads stay flat
 
 outages: $(DEV) ## The outage matrix in full: writes docs/reference/outages.md
 	@$(BIN)/python -m tests.outages
+
+fuzz: $(DEV) ## Odd input at each door, for as long as you like (FUZZ=20000: examples for each)
+	@FUZZ=$(or $(FUZZ),20000) $(BIN)/python -m pytest tests/fuzz $(ARGS)
 
 # ENGINE and MODEL reach it in its environment.
 engine: $(DEV) ## The engine model against a real vLLM (ENGINE=DIR; without, it says what it needs)

@@ -32,6 +32,7 @@ TARGETS = {
     "bench": "-m benchmarks",
     "bench-check": "-m benchmarks --check",
     "soak": "-m benchmarks.soak",
+    "fuzz": "pytest tests/fuzz",
     "lock": "--generate-hashes",
 }
 
