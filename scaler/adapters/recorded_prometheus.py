@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from scaler.adapters import recorded_queries as ask
 from scaler.adapters.prometheus import PrometheusSource
 from scaler.adapters.prometheus_answer import Answer
 from scaler.adapters.prometheus_api import PrometheusApi
-from scaler.adapters.prometheus_settings import PrometheusSettings
+from scaler.adapters.prometheus_settings import PrometheusSettings, SeriesLabels
 from scaler.adapters.recorded_notes import Notes
+from scaler.config.sections import PrometheusSource as PrometheusSection
 from scaler.control.ports import SourceError
 from scaler.core.lead_time import observed_lead_time
 from scaler.core.minutes import MINUTE, REMEMBERED
@@ -188,3 +189,15 @@ def _lead_time(pods: Sequence[Pod], count: _Count) -> Seconds | None:
     if key not in count.lead_times:
         count.lead_times[key] = observed_lead_time(pods)
     return count.lead_times[key]
+
+
+def recorded_prometheus(name: str, section: object) -> RecordedPrometheus:
+    """Build the reader of a source's past. Raises PastUnreadable where it has none."""
+    if not isinstance(section, PrometheusSection):
+        raise PastUnreadable(
+            f'source "{name}" scrapes engines and remembers nothing: give --prometheus URL, or a '
+            "source of type prometheus"
+        )
+    labels = SeriesLabels(**section.labels.model_dump())
+    values = section.model_dump(include={field.name for field in fields(PrometheusSettings)})
+    return RecordedPrometheus(PrometheusSettings(**{**values, "name": name, "labels": labels}))

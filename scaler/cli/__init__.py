@@ -15,6 +15,7 @@ COMMANDS = {
     "check": ("scaler.cli.check", "Look for faults in ScaledObject manifests."),
     "explain": ("scaler.cli.explain", "Say why a workload has the replicas that it has."),
     "diagnose": ("scaler.cli.diagnose", "Say what is wrong with a workload, and what to do."),
+    "replay": ("scaler.cli.replay", "Decide on a workload's past anew, beside what happened."),
     "simulate": ("scaler.cli.simulate", "Try policies on simulated traffic: cost against SLO."),
     "load": ("scaler.cli.load", "Drive an OpenAI-compatible server with a trace, and judge it."),
     "health": ("scaler.cli.health", "Ask a scaler whether it answers KEDA (for probes)."),

@@ -33,6 +33,12 @@ def check_manifests(text: str, file: str, address: re.Pattern[str] | None = None
     return sorted(found, key=lambda finding: (finding.line or 0, finding.rule))
 
 
+def manifests_of(text: str, file: str) -> Iterator[Manifest]:
+    """Go through KEDA's objects in a file. Raises YamlInvalid."""
+    for document in read_documents(text):
+        yield from _manifests(document, file)
+
+
 def _unreadable(error: YamlInvalid, text: str, file: str, index: int) -> Finding:
     template = "{{" in text
     return Finding(

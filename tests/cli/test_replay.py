@@ -1,0 +1,86 @@
+"""`scaler replay` on a record: every form, another setting, and what is wrong in words."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from scaler.adapters.record_file import write_record
+from scaler.cli import main
+from scaler.tuning.comparison import CAVEAT
+from tests.core.histories import NOW, QUEUEING, steady
+from tests.tuning.records import record_of
+
+OBJECT = """
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: chat, namespace: prod}
+spec:
+  scaleTargetRef: {name: chat}
+  minReplicaCount: 1
+  triggers:
+    - type: external-push
+      metadata: {scalerAddress: "vllm-keda-scaler:50051", modelName: llama}
+"""
+
+
+def run(tmp_path: Path, *more: str, text: str = OBJECT) -> Result:
+    """Replay forty ticks of a queue."""
+    (tmp_path / "so.yaml").write_text(text)
+    write_record(record_of(steady(QUEUEING, 40)), tmp_path / "past.gz")
+    past = str(tmp_path / "past.gz")
+    start = datetime.fromtimestamp(NOW - 3600.0, UTC).isoformat()
+    end = datetime.fromtimestamp(NOW, UTC).isoformat()
+    span = ["--from", start, "--to", end]
+    return CliRunner().invoke(
+        main, ["replay", str(tmp_path / "so.yaml"), "--record", past, *span, *more]
+    )
+
+
+def test_the_table_says_what_would_have_been_and_that_it_is_open_loop(tmp_path: Path) -> None:
+    """A queue asks for more; thresholds beyond it ask for nothing."""
+    found = run(tmp_path)
+    assert found.exit_code == 0, found.output
+    assert "scale-out-queue: Requests have waited" in found.output
+    assert CAVEAT in found.output
+    calm = run(tmp_path, "--set", "waitingHigh=900", "--set", "signals=ttft")
+    assert "scale-out-queue" not in calm.output
+
+
+def test_each_form_has_every_tick_or_every_change(tmp_path: Path) -> None:
+    """CSV and JSON have the ticks; the page loads nothing from elsewhere."""
+    rows = list(csv.DictReader(io.StringIO(run(tmp_path, "--format", "csv").output)))
+    told = json.loads(run(tmp_path, "--format", "json").output)
+    assert len(rows) == len(told["ticks"]) == 40
+    assert max(int(row["would_be"]) for row in rows) > 4
+    out = tmp_path / "page.html"
+    assert run(tmp_path, "--format", "html", "--out", str(out)).exit_code == 0
+    page = out.read_text("utf-8")
+    assert "<svg" in page
+    assert "scale-out-queue" in page
+    assert "src=" not in page
+    assert "href=" not in page
+
+
+@pytest.mark.parametrize(
+    ("more", "text", "said"),
+    [
+        (["--set", "waitingHigh"], OBJECT, "is no KEY=VALUE"),
+        (["--set", "waitingHihg=3"], OBJECT, "did you mean waitingHigh?"),
+        (["--to", "soon"], OBJECT, "is no time"),
+        (["--to", "1960-01-01T00:00:00Z"], OBJECT, "--from must lie before --to"),
+        ([], "kind: Pod", "has 0 triggers of this scaler"),
+        ([], "a: [", "is no YAML"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, more: list[str], text: str, said: str) -> None:
+    """In one sentence, and with a status that scripts see."""
+    found = run(tmp_path, *more, text=text)
+    assert found.exit_code != 0
+    assert said in found.output
