@@ -6,11 +6,13 @@ ARGS ?=
 BIN := .venv/bin
 RUNTIME := .venv/.runtime
 DEV := .venv/.dev
+AUDIT_BIN := .venv/audit/bin
+AUDIT := .venv/audit/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test check lint types rooms wire dashboards-alike dependencies dockerfile \
-	protos dashboards bench bench-check soak fuzz engine outages lock prometheus chromium .venv
+	protos dashboards bench bench-check soak fuzz sbom audit engine outages lock prometheus chromium .venv
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -69,6 +71,14 @@ outages: $(DEV) ## The outage matrix in full: writes docs/reference/outages.md
 fuzz: $(DEV) ## Odd input at each door, for as long as you like (FUZZ=20000: examples for each)
 	@FUZZ=$(or $(FUZZ),20000) $(BIN)/python -m pytest tests/fuzz $(ARGS)
 
+sbom: $(AUDIT) ## What the image holds, as CycloneDX, in dist/sbom.json
+	@mkdir -p dist
+	@$(AUDIT_BIN)/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml \
+		--output-reproducible --of JSON --output-file dist/sbom.json
+
+audit: $(AUDIT) ## Known weaknesses in what is locked (asks a service on the internet)
+	@$(AUDIT_BIN)/pip-audit --require-hashes --disable-pip --requirement requirements.lock
+
 # ENGINE and MODEL reach it in its environment.
 engine: $(DEV) ## The engine model against a real vLLM (ENGINE=DIR; without, it says what it needs)
 	@$(BIN)/python -m benchmarks.engine $(ARGS)
@@ -80,6 +90,7 @@ lock: $(DEV) ## Lock the dependencies (ARGS=--upgrade: at the newest versions)
 	$(LOCK) pyproject.toml --output-file requirements.lock
 	$(LOCK) pyproject.toml --group dev --constraint requirements.lock \
 		--output-file requirements-dev.lock
+	$(LOCK) --group pyproject.toml:audit --output-file requirements-audit.lock
 	$(LOCK) --group pyproject.toml:build --constraint requirements-dev.lock \
 		--output-file requirements-build.lock
 
@@ -101,6 +112,12 @@ $(RUNTIME): requirements.lock requirements-build.lock pyproject.toml
 $(DEV): $(RUNTIME) requirements-dev.lock
 	@echo "Adding the tools for development to .venv (only once)" >&2
 	@$(PIP) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(AUDIT): requirements-audit.lock
+	@$(PYTHON) -m venv --clear .venv/audit
+	@$(AUDIT_BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes \
+		-r requirements-audit.lock
 	@touch $@
 
 # Some tests ask a real Prometheus. Installing it takes root and Debian's packages.

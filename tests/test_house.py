@@ -21,7 +21,7 @@ from protos import generate
 
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-build.lock")
+LOCKS = tuple(f"requirements{kind}.lock" for kind in ("", "-dev", "-build", "-audit"))
 TARGETS = {
     "demo": "scaler demo",
     "serve": "scaler serve",
@@ -33,6 +33,8 @@ TARGETS = {
     "bench-check": "-m benchmarks --check",
     "soak": "-m benchmarks.soak",
     "fuzz": "pytest tests/fuzz",
+    "sbom": "cyclonedx-py requirements requirements.lock",
+    "audit": "pip-audit --require-hashes",
     "lock": "--generate-hashes",
 }
 
