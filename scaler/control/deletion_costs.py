@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from scaler.control.board import Board, Posting
 from scaler.control.ports import Cluster, DeletionCosts
 from scaler.control.writing import Writing
-from scaler.core.deletion_cost import ORDERED_KINDS, changes, leaving
+from scaler.core.deletion_cost import ORDERED_KINDS, changes, is_ours, leaving
 from scaler.core.units import Seconds
 
 LOOKS_EVERY: Seconds = 5.0
@@ -17,12 +17,16 @@ _AT_MOST = 20
 _SHOWN_WITHIN: Seconds = 30.0
 """A cluster's view may show a write this late; until then it is not written again."""
 
+_Named = tuple[str, str]
+"""A namespace, and the name of a ScaledObject or a pod in it."""
+
 
 class CostWriter:
     """Compares the pods' costs with those that they should have; fulfils `Scribe`.
 
     The view of the cluster is what there is, so a scaler that restarts takes away what it left,
-    and two scalers write the same.
+    and two scalers write the same. Of a workload that is gone nobody sees the pods any more: which
+    of them carried a cost of ours is remembered until then.
     """
 
     looks_every = LOOKS_EVERY
@@ -33,7 +37,9 @@ class CostWriter:
         self._cluster = cluster
         self._costs = costs
         self._writing = Writing(_AT_MOST)
-        self._written: dict[tuple[str, str], tuple[int | None, Seconds]] = {}
+        self._written: dict[_Named, tuple[int | None, Seconds]] = {}
+        self._marked: dict[_Named, frozenset[str]] = {}
+        self._left: set[_Named] = set()
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -48,31 +54,68 @@ class CostWriter:
             for pod, (cost, at) in self._written.items()
             if 0 <= now - at < _SHOWN_WITHIN
         }
+        by_place = self._by_scaled_object()
+        self._remember(by_place)
         due = [
-            (place[0], pod, cost)
-            for place, postings in self._by_scaled_object().items()
+            (place, pod, cost)
+            for place, postings in by_place.items()
             for pod, cost in self._wanted(place, postings).items()
         ]
-        for namespace, pod, cost in sorted(due, key=lambda each: each[2] is None):
-            written = self._written.get((namespace, pod))
-            if written is not None and written[0] == cost:
-                continue
-            if not self._writing.may(namespace, now):
-                continue
-            act = partial(self._costs.write, namespace, pod, cost)
-            if await self._writing.write(namespace, now, act):
-                self._written[namespace, pod] = (cost, now)
+        for place, pod, cost in sorted(due, key=lambda each: each[2] is None):
+            if await self._write((place[0], pod), cost, now) and cost is not None:
+                self._marked[place] = self._marked.get(place, frozenset()) | {pod}
+        for left in sorted(self._left):
+            if await self._write(left, None, now):
+                self._left.discard(left)
 
-    def _by_scaled_object(self) -> dict[tuple[str, str], list[Posting]]:
-        found: defaultdict[tuple[str, str], list[Posting]] = defaultdict(list)
+    async def _write(self, pod: _Named, cost: int | None, now: Seconds) -> bool:
+        """Write a cost unless that may not be now, and return whether it is written."""
+        written = self._written.get(pod)
+        if written is not None and written[0] == cost:
+            return True
+        if not self._writing.may(pod[0], now):
+            return False
+        act = partial(self._costs.write, *pod, cost)
+        if not await self._writing.write(pod[0], now, act):
+            return False
+        self._written[pod] = (cost, now)
+        return True
+
+    def _remember(self, places: Iterable[_Named]) -> None:
+        """Note who carries a cost of ours, and whose workload is gone since that was noted."""
+        now = {
+            place: self._carriers(place) for place in places if not self._cluster.is_gone(*place)
+        }
+        for place in self._marked.keys() - now.keys():
+            self._left |= {(place[0], pod) for pod in self._marked[place]}
+        self._left -= {(place[0], pod) for place, pods in now.items() for pod in pods}
+        self._marked = {place: pods for place, pods in now.items() if pods}
+
+    def _carriers(self, place: _Named) -> frozenset[str]:
+        """Return the pods that carry a cost of ours; while they are not known, those that did."""
+        pods = self._cluster.pods(*place)
+        if pods is None:
+            return self._marked.get(place, frozenset())
+        return frozenset(
+            pod.name
+            for pod in pods
+            if not pod.terminating
+            and (
+                is_ours(pod.deletion_cost)
+                or self._written.get((place[0], pod.name), (None,))[0] is not None
+            )
+        )
+
+    def _by_scaled_object(self) -> dict[_Named, list[Posting]]:
+        found: defaultdict[_Named, list[Posting]] = defaultdict(list)
         for key, posting in self._board.snapshot.postings.items():
             found[key.namespace, key.name].append(posting)
         return found
 
-    def _wanted(self, place: tuple[str, str], postings: list[Posting]) -> Mapping[str, int | None]:
+    def _wanted(self, place: _Named, postings: list[Posting]) -> Mapping[str, int | None]:
         """Return what is to be written; of several triggers the HPA obeys the highest count."""
         pods = self._cluster.pods(*place)
-        if not pods:
+        if not pods or self._cluster.is_gone(*place):
             return {}
         situation = self._cluster.situation(*place)
         if situation is None or situation.target_kind not in ORDERED_KINDS:

@@ -145,6 +145,65 @@ async def test_what_an_earlier_scaler_left_is_taken_away() -> None:
     assert await desk.looks(3) == [("chat-0", None)]
 
 
+async def test_what_a_deleted_scaled_object_leaves_is_taken_away() -> None:
+    """Its pods live on and are seen no more; a mark of somebody else among them stays."""
+    desk = Desk()
+    desk.cluster.place("chat", *(pod(name) for name in LOADS), pod("odd", deletion_cost=7))
+    desk.post(SHRINK)
+    assert len(await desk.looks()) == 2
+    desk.cluster.delete("chat")
+    assert sorted(await desk.looks(3, shown=False)) == [("chat-1", None), ("chat-3", None)]
+
+
+async def test_what_is_gone_before_its_marks_are_seen_is_freed_too() -> None:
+    """Nor does it matter whether the view of its pods outlives it by a while."""
+    desk = Desk()
+    desk.post(SHRINK)
+    assert len(await desk.looks(shown=False)) == 2
+    desk.cluster.gone.add(("llm", "chat"))
+    assert sorted(await desk.looks(12, shown=False)) == [("chat-1", None), ("chat-3", None)]
+
+
+async def test_a_workload_that_nobody_asks_for_any_more_leaves_no_mark() -> None:
+    """Its trigger was taken out of the ScaledObject, so it leaves the board."""
+    desk = Desk()
+    desk.post(SHRINK)
+    await desk.looks()
+    desk.board.post(desk.now, {}, frozenset(desk.board.snapshot.postings))
+    assert sorted(await desk.looks(3)) == [("chat-1", None), ("chat-3", None)]
+
+
+async def test_a_cluster_that_is_not_seen_keeps_its_marks() -> None:
+    """Not to know the pods is not to know that they are gone; afterwards all is as it was."""
+    desk = Desk()
+    desk.post(SHRINK)
+    await desk.looks()
+    placed = desk.cluster.placed.pop(("llm", "chat"))
+    assert await desk.looks(20, shown=False) == []
+    desk.cluster.placed["llm", "chat"] = placed
+    assert await desk.looks(3) == []
+    desk.cluster.placed.pop(("llm", "chat"))
+    assert await desk.looks(shown=False) == []
+    desk.cluster.delete("chat")
+    assert sorted(await desk.looks(3, shown=False)) == [("chat-1", None), ("chat-3", None)]
+
+
+async def test_what_is_left_is_taken_away_in_portions_and_when_it_is_let() -> None:
+    """Twenty a look; while that is refused it is remembered."""
+    desk = Desk()
+    names = [f"p{index:02}" for index in range(30)]
+    desk.cluster.place("chat", *(pod(name, deletion_cost=-1000) for name in names))
+    desk.post(replace(SHRINK, current=60, desired=30), dict.fromkeys(names, 0.0))
+    assert await desk.looks() == []
+    desk.cluster.delete("chat")
+    desk.costs.refusal = WriteDenied("may not (grant patch on pods)")
+    assert await desk.looks(2, shown=False) == []
+    desk.costs.refusal = None
+    portions = [await desk.looks(shown=False) for _ in range(125)]
+    assert [len(portion) for portion in portions if portion] == [20, 10]
+    assert {name for portion in portions for name, _ in portion} == set(names)
+
+
 async def test_a_refusal_is_one_sentence_and_a_pause() -> None:
     """Without the right nothing is tried for ten minutes, and the fault says which is missing."""
     desk = Desk()
