@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from scaler.adapters.record_file import write_record
 from scaler.cli import main
 from scaler.tuning.comparison import CAVEAT
 from tests.core.histories import NOW, QUEUEING, steady
+from tests.prometheus_server import Past, prometheus
 from tests.tuning.records import record_of
 
 OBJECT = """
@@ -84,3 +86,26 @@ def test_what_is_wrong_is_said(tmp_path: Path, more: list[str], text: str, said:
     found = run(tmp_path, *more, text=text)
     assert found.exit_code != 0
     assert said in found.output
+
+
+@pytest.mark.prometheus
+def test_what_is_exported_from_a_prometheus_is_replayed_the_same(tmp_path: Path) -> None:
+    """The same changes from the server and from the file, and progress goes elsewhere."""
+    end = time.time() // 60 * 60 - 600.0
+    labels = {"namespace": "prod", "pod": "chat-1-a", "model_name": "llama", "engine": "0"}
+    past = Past()
+    for name, value in (("num_requests_running", 6.0), ("num_requests_waiting", 30.0)):
+        times = [end - at * 15.0 - 7.0 for at in range(240)]
+        past.add(f"vllm:{name}", labels, dict.fromkeys(times, value))
+    (tmp_path / "so.yaml").write_text(OBJECT)
+    start, until = (datetime.fromtimestamp(at, UTC).isoformat() for at in (end - 1800.0, end))
+    said = ["replay", str(tmp_path / "so.yaml"), "--from", start, "--to", until]
+    kept = str(tmp_path / "past.jsonl.gz")
+    with prometheus(tmp_path, past) as url:
+        live = CliRunner().invoke(
+            main, [*said, "--prometheus", url, "--export", kept, "--format", "csv"]
+        )
+    assert live.exit_code == 0, live.output
+    again = CliRunner().invoke(main, [*said, "--record", kept, "--format", "csv"])
+    assert again.stdout == live.stdout
+    assert live.stdout.count("\n") == 122
