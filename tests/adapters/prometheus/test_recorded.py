@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import pytest
 
+from scaler.adapters.prometheus import PrometheusSource
 from scaler.adapters.prometheus_settings import PrometheusSettings
 from scaler.adapters.recorded_prometheus import RecordedPrometheus
+from scaler.config.trigger import Resolved
+from scaler.control.board import Board
+from scaler.control.follower import Follower
+from scaler.control.registry import Registry
+from scaler.core.history import span_needed
+from scaler.core.learned import Learned
+from scaler.core.policy import Policy
 from scaler.core.units import TICK, tick_at
 from scaler.core.workload import Scale, Selection
 from scaler.tuning.gaps import oddities
 from scaler.tuning.ports import PastUnreadable, Target, Wanted
 from scaler.tuning.record import Moment, Record
+from scaler.tuning.replay import replay
+from tests.fakes.clock import FakeClock
+from tests.fakes.cluster import FakeCluster
 from tests.prometheus_server import Past, prometheus
 
 pytestmark = pytest.mark.prometheus
@@ -86,6 +98,13 @@ def write_past() -> Past:
         past.add(f"vllm:{name}", old, dict.fromkeys(times, 0.5))
     engine(past, "two", "chat-6d5f-x2x4z", SCRAPES)
     engine(past, "two", "chat-long-77aa-b3b3c", [at for at in SCRAPES if at >= HALF])
+    for pod in ("chat-6d5f-x2x4z", "chat-6d5f-k7k8q"):
+        engine(past, "busy", pod, SCRAPES)
+        labels = {"namespace": "busy", "pod": pod, "model_name": "llama", "engine": "0"}
+        queue = [at for at in SCRAPES if HALF - 600.0 <= at < HALF]
+        past.add("vllm:num_requests_waiting", labels, dict.fromkeys(queue, 40.0))
+    where = {"namespace": "busy", "deployment": "chat"}
+    counted(past, "kube_deployment_spec_replicas", where, first=2, then=5)
     engine(past, "young", "chat-6d5f-x2x4z", [at for at in SCRAPES if at >= HALF])
     return past
 
@@ -221,3 +240,35 @@ async def test_a_server_that_is_not_there_is_named() -> None:
     """The source's own words, as the port promises."""
     with pytest.raises(PastUnreadable, match=r"127\.0\.0\.1:9"):
         await read("http://127.0.0.1:9", wanted("own"))
+
+
+async def test_a_replay_is_what_the_live_scaler_decided(url: str) -> None:
+    """Tick for tick on one Prometheus: the live follower, stepped, and the rehearsal."""
+    what = wanted("busy")
+    policy = Policy()
+    moments, _ = await read(url, replace(what, lead_in=span_needed(policy, Learned())))
+    clock, board, cluster = FakeClock(START), Board(), FakeCluster()
+    registry = Registry(lambda _: Resolved(policy=policy, selection=what.selection), clock.now)
+    source = PrometheusSource(PrometheusSettings(url=url))
+    follower = Follower(source, registry, board, cluster)
+    registry.ask("busy", "chat", {"modelName": "llama"})
+    lived = []
+    for moment in (moment for moment in moments if moment.at >= START):
+        clock.set(moment.at)
+        assert moment.scale is not None
+        cluster.scales["busy", "chat"] = moment.scale
+        await follower.tick(moment.at)
+        while await follower.admit(moment.at):
+            pass
+        await follower.recall_a_day(moment.at)
+        decision = board.snapshot.of("busy", "chat")[0].decision
+        lived.append((decision.at, decision.desired, decision.reason, decision.active))
+    source.close()
+    record = Record(namespace="busy", name="chat", moments=tuple(moments))
+    replayed = [
+        (d.at, d.desired, d.reason, d.active)
+        for d in (step.decision for step in replay(record, policy, START).steps)
+    ]
+    assert len(lived) == 241
+    assert len({(desired, reason) for _, desired, reason, _ in lived}) > 3
+    assert replayed == lived
