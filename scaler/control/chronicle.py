@@ -111,6 +111,9 @@ class Chronicle:
 
     def _remember(self, sight: Sight, reading: Reading | SourceError, at: Seconds) -> bool:
         history = self.history(sight)
+        newest = history.newest
+        if newest is not None and history.missed_from is None and at - newest.at > TICK:
+            history.missed_from = newest.at + TICK  # ticks that we slept through
         if isinstance(reading, SourceError):
             self.troubles[sight] = str(reading)
             if history.missed_from is None:
