@@ -29,7 +29,7 @@ from tests.scenarios.pages import Stepped
 SLOW = frozenset({Fault.SILENT, Fault.TRICKLE})
 """Faults that take real time: a page's whole timeout."""
 
-_PATIENT, _IMPATIENT = 60.0, 0.4
+_PATIENT, _IMPATIENT = 60.0, 1.5
 _RENAMED = {"num_requests_running": "requests_running", "num_requests_waiting": "requests_waiting"}
 
 
