@@ -32,6 +32,7 @@ TARGETS = {
     "bench": "-m benchmarks",
     "bench-check": "-m benchmarks --check",
     "soak": "-m benchmarks.soak",
+    "outages": "-m tests.outages",
     "fuzz": "pytest tests/fuzz",
     "sbom": "cyclonedx-py requirements requirements.lock",
     "audit": "pip-audit --require-hashes",

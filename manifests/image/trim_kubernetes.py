@@ -3,7 +3,7 @@
 Run in the image's build stage as `python trim_kubernetes.py SITE_PACKAGES`. Of the client only the
 way to the API server is used (kubeconfig, in-cluster credentials); the classes for every kind and
 API group are nine tenths of its size, and nothing imports them until somebody asks for one.
-"""  # noqa: INP001 - a script
+"""
 
 from __future__ import annotations
 
