@@ -24,6 +24,7 @@ from manifests.grafana.panels import (
 
 _MATCHERS = 'namespace="$namespace", scaled_object="$scaled_object", trigger=~"$trigger"'
 _HPA = '{namespace="$namespace", horizontalpodautoscaler="$hpa"}'
+_FAULTS = "source_trouble|query_trouble|configuration_fault"
 _FOUND = {0: ("not found", GREEN), 1: ("found", RED)}
 _MOVES = "scale-out-(queue|concurrency|kv-cache|ttft)"
 
@@ -156,7 +157,15 @@ def _count(made: board.Dashboard) -> None:
         Query(_reason(".+"), "{{reason}}"),
         {1: ("the reason", BLUE)},
     )
-    for panel in (corridor, need, lasted, left, reasons):
+    active = timeline(
+        "Active",
+        "Whether there is work, as KEDA is told. Idle is said only where it is proven: then the "
+        "fleet may go to zero. Absent while neither is known.",
+        _line("active", "active"),
+        {0: ("idle", GREY), 1: ("active", BLUE)},
+        height=4,
+    )
+    for panel in (corridor, need, lasted, left, reasons, active):
         made.with_panel(panel)
 
 
@@ -326,5 +335,17 @@ def _evidence(made: board.Dashboard) -> None:
             _line("sample_age_seconds", "sample"),
             _line("decision_age_seconds", "answer"),
             look=Look(unit="s"),
+        )
+    )
+    faults = f'{{__name__=~"vllm_scaler_({_FAULTS})", {_MATCHERS}}}'
+    made.with_panel(
+        timeline(
+            "Trouble",
+            "Source: it says nothing of the workload. Query: the trigger's own activationQuery or "
+            "rejectionQuery fails. Configuration: it no longer supports the trigger. "
+            "`scaler explain` has the error.",
+            Query(f"max by (__name__) ({faults})", "{{__name__}}"),
+            {0: ("well", GREEN), 1: ("trouble", RED)},
+            height=5,
         )
     )
