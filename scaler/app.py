@@ -28,7 +28,7 @@ from scaler.config.resolve import resolve
 from scaler.config.sections import KubernetesSection, LogSection
 from scaler.config.server import ServerConfig, adopt, compare, load_config
 from scaler.control.board import Board
-from scaler.control.deletion_costs import CostWriter
+from scaler.control.deletion_costs import CostRemover, CostWriter
 from scaler.control.heap import Heap
 from scaler.control.loop import Loop
 from scaler.control.notices import Notifier
@@ -93,7 +93,7 @@ class Application:
             )
             for name, section in self.config.sources.items()
         }
-        self._scribes = _scribes(self.board, cluster, self.config.kubernetes)
+        self._scribes = scribes_of(self.board, cluster, self.config.kubernetes)
         measured = {
             name: MeasuredSource(built.source, measures) for name, built in self._sources.items()
         }
@@ -267,13 +267,14 @@ def _gateways(sources: Mapping[str, BuiltSource], measures: Measures) -> dict[st
     return {name: MeasuredGateways(name, g, measures) for name, g in asked.items() if g is not None}
 
 
-def _scribes(board: Board, cluster: Cluster | None, section: KubernetesSection) -> list[Scribe]:
+def scribes_of(board: Board, cluster: Cluster | None, section: KubernetesSection) -> list[Scribe]:
     """Build what writes to the cluster, as far as that is wanted."""
     scribes: list[Scribe] = []
     if cluster is not None and (notices := notices_of(cluster, section)) is not None:
         scribes.append(Notifier(board, cluster, notices))
-    if cluster is not None and (costs := deletion_costs_of(cluster, section)) is not None:
-        scribes.append(CostWriter(board, cluster, costs))
+    if cluster is not None and (costs := deletion_costs_of(cluster)) is not None:
+        kind = CostWriter if section.deletion_cost else CostRemover
+        scribes.append(kind(board, cluster, costs))
     return scribes
 
 

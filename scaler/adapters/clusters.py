@@ -37,11 +37,13 @@ def notices_of(cluster: Cluster | None, section: KubernetesSection) -> Notices |
     return KubernetesEvents(cluster.api) if isinstance(cluster, KubernetesCluster) else None
 
 
-def deletion_costs_of(cluster: Cluster | None, section: KubernetesSection) -> DeletionCosts | None:
-    """Return where deletion costs are written; None where they are not wanted."""
-    if cluster is None or isinstance(cluster, FileCluster) or not section.deletion_cost:
+def deletion_costs_of(cluster: Cluster | None) -> DeletionCosts | None:
+    """Return where deletion costs are written; None where there is no such place."""
+    if cluster is None or isinstance(cluster, FileCluster):
         return None
     from scaler.adapters.kubernetes_cluster import KubernetesCluster  # noqa: PLC0415
     from scaler.adapters.kubernetes_deletion_cost import KubernetesDeletionCosts  # noqa: PLC0415
 
-    return KubernetesDeletionCosts(cluster.api) if isinstance(cluster, KubernetesCluster) else None
+    if not isinstance(cluster, KubernetesCluster):
+        return None
+    return KubernetesDeletionCosts(cluster.api, cluster.settings, cluster.pods_in)

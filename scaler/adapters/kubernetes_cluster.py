@@ -41,7 +41,7 @@ class KubernetesCluster:
     def __init__(self, settings: KubernetesSettings, clock: Clock) -> None:
         """Ask nothing yet."""
         self.api = KubernetesApi(settings)
-        self._settings = settings
+        self.settings = settings
         self._clock = clock
         self._notify: Callable[[], None] = lambda: None
         self._asked: set[Key] = set()
@@ -96,6 +96,24 @@ class KubernetesCluster:
             return False
         return (namespace, name) not in mirror.held and (namespace, name) not in mirror.odd
 
+    def pods_in(self, namespace: str) -> frozenset[str] | None:
+        """Return a namespace's pods that are of a followed ScaledObject's target.
+
+        None while its ScaledObjects, or the pods of one of their targets, are not known.
+        """
+        mirror = self._scaled.get(namespace) or self._scaled.get(None)
+        if mirror is None or not self._is_fresh(mirror.seen_at):
+            return None
+        names = set[str]()
+        for target in self._wanted():
+            if target.namespace != namespace:
+                continue
+            found = self._placement.pods(target)
+            if found is None or not self._is_fresh(found[1]):
+                return None
+            names.update(pod.name for pod in found[0])
+        return frozenset(names)
+
     @property
     def faults(self) -> tuple[str, ...]:
         """Say, a sentence each, what of the cluster cannot be read and what that costs."""
@@ -105,7 +123,7 @@ class KubernetesCluster:
             *self._targets.mirrors(),
             *self._placement.mirrors(),
         ]
-        return faults_of(mirrors, self._targets.kinds.values(), self._settings, self._clock.now())
+        return faults_of(mirrors, self._targets.kinds.values(), self.settings, self._clock.now())
 
     def on_change(self, notify: Callable[[], None]) -> None:
         """Call `notify` in the event loop's thread when counts, pods or situations changed.
@@ -151,7 +169,7 @@ class KubernetesCluster:
     def _is_fresh(self, seen_at: Seconds | None) -> bool:
         """Say whether a view is young enough; one from the future, by a clock set back, is not."""
         age = self._clock.now() - seen_at if seen_at is not None else -1.0
-        return 0.0 <= age <= self._settings.stale_after
+        return 0.0 <= age <= self.settings.stale_after
 
     def _hpas_are_fresh(self, target: Target) -> bool:
         return any(

@@ -12,7 +12,7 @@ import msgspec
 from scaler.adapters.kubernetes_objects import (
     Condition,
     ContainerStatus,
-    PodMeta,
+    PodAnnotations,
     PodObject,
     PodStatus,
     decoded,
@@ -81,14 +81,15 @@ def _pod(found: PodObject) -> Pod:
         last_exit=_last_exit(containers),
         blocked=_blocked(status, containers),
         ip=status.pod_ip or None,
-        deletion_cost=_deletion_cost(meta),
+        deletion_cost=deletion_cost(meta.annotations),
         ports=_ports(found),
         labels=labels,
     )
 
 
-def _deletion_cost(meta: PodMeta) -> int | None:
-    cost = meta.annotations.deletion_cost if meta.annotations is not None else None
+def deletion_cost(annotations: PodAnnotations | None) -> int | None:
+    """Return the cost among a pod's annotations; None where there is none that is a number."""
+    cost = annotations.deletion_cost if annotations is not None else None
     return int(cost) if cost is not None and _COST.fullmatch(cost) else None
 
 

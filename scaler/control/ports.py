@@ -6,6 +6,7 @@ Adapters fulfil these; tests use fakes that pass the same contract.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from scaler.core.diagnosis_notice import Notice
@@ -145,8 +146,23 @@ class Notices(Protocol):
         """Tell a notice; the same one told again counts as one more. Raises WriteFailed."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class MarkedPod:
+    """A pod with a deletion cost that a scaler wrote; what somebody else wrote is none of these.
+
+    `stray`: it is known to belong to no ScaledObject that is followed.
+    """
+
+    namespace: str
+    name: str
+    stray: bool
+
+
 class DeletionCosts(Protocol):
     """Where a pod's deletion cost is written."""
+
+    async def marked(self) -> Collection[MarkedPod]:
+        """Go through all pods for those that are marked. Raises WriteFailed."""
 
     async def write(self, namespace: str, pod: str, cost: int | None) -> None:
         """Write the cost of a pod, or take it away (None). Raises WriteFailed."""

@@ -96,6 +96,8 @@ async def test_a_deletion_cost_is_written_and_taken_away(desk: Desk) -> None:
     for cost in (-998, -1000, None, None):
         await desk.costs.write("llm", "chat-0", cost)
         assert desk.cost() == cost
+        marked = [(each.namespace, each.name) for each in await desk.costs.marked()]
+        assert marked == ([] if cost is None else [("llm", "chat-0")])
 
 
 async def test_who_may_not_write_is_told_so(desk: Desk) -> None:

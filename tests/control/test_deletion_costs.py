@@ -9,7 +9,7 @@ from types import MappingProxyType
 import pytest
 
 from scaler.control.board import Board, Posting
-from scaler.control.deletion_costs import LOOKS_EVERY, CostWriter
+from scaler.control.deletion_costs import LOOKS_EVERY, CostRemover, CostWriter
 from scaler.control.ports import WriteDenied, WriteMissing
 from scaler.core.decision import Decision
 from scaler.core.policy import Policy
@@ -32,7 +32,7 @@ class Desk:
     cluster: FakeCluster = field(default_factory=lambda: FakeCluster(chat=Scale(current=4)))
     costs: FakeDeletionCosts = field(default_factory=FakeDeletionCosts)
     now: float = NOW
-    writer: CostWriter = field(init=False)
+    writer: CostWriter | CostRemover = field(init=False)
 
     def __post_init__(self) -> None:
         """Wire it to four Ready pods of a Deployment."""
@@ -202,6 +202,83 @@ async def test_what_is_left_is_taken_away_in_portions_and_when_it_is_let() -> No
     portions = [await desk.looks(shown=False) for _ in range(125)]
     assert [len(portion) for portion in portions if portion] == [20, 10]
     assert {name for portion in portions for name, _ in portion} == set(names)
+
+
+async def test_what_is_left_of_a_workload_that_nobody_remembers_is_swept_up() -> None:
+    """The scaler restarted and the ScaledObject is gone; what belongs to a workload is left."""
+    desk = Desk()
+    desk.costs.found = {("llm", "old-1"): True, ("apart", "old-2"): True, ("llm", "new-1"): False}
+    assert await desk.looks(12) == []
+    assert (desk.costs.sweeps, await desk.looks()) == (0, [("old-2", None), ("old-1", None)])
+    desk.costs.found["llm", "old-3"] = True
+    assert await desk.looks(710) == []
+    assert await desk.looks(20) == [("old-3", None)]
+    assert desk.costs.sweeps == 2
+
+
+async def test_a_clock_that_is_set_back_puts_no_sweep_off_for_long() -> None:
+    """An hour later by the new time it sweeps."""
+    desk = Desk()
+    await desk.looks(2)
+    desk.now -= 86400.0
+    desk.costs.found = {("llm", "old-1"): True}
+    assert await desk.looks(721) == [("old-1", None)]
+
+
+async def test_a_sweep_that_fails_harms_nothing() -> None:
+    """The marks of the workloads are written all the same."""
+    desk = Desk()
+    await desk.looks(12)
+    desk.costs.unread = WriteDenied("may not (grant list on pods)")
+    desk.post(SHRINK)
+    assert (len(await desk.looks()), desk.costs.sweeps) == (2, 1)
+
+
+def turned_off(*marked: str) -> Desk:
+    """Return a desk whose pods carry costs of an earlier scaler, and whose option is off."""
+    desk = Desk()
+    desk.writer = CostRemover(desk.board, desk.cluster, desk.costs)
+    desk.cluster.place(
+        "chat", *(pod(name, deletion_cost=-1000 if name in marked else None) for name in LOADS)
+    )
+    desk.costs.found = {("llm", name): False for name in marked}
+    return desk
+
+
+async def test_turned_off_it_takes_away_what_it_wrote_and_marks_nobody() -> None:
+    """Those of workloads that are gone, too."""
+    desk = turned_off("chat-1", "chat-3")
+    desk.costs.found["llm", "old-1"] = True
+    desk.post(SHRINK)
+    assert await desk.looks(12) == []
+    assert await desk.looks(3) == [("chat-1", None), ("chat-3", None), ("old-1", None)]
+    assert await desk.looks(1500) == []
+    assert desk.costs.sweeps == 1
+
+
+async def test_turned_off_nothing_is_asked_while_nothing_is_seen() -> None:
+    """Whoever never turned it on pays nothing; a cost with such a value by somebody else stays."""
+    desk = turned_off()
+    desk.post(SHRINK)
+    assert (await desk.looks(100), desk.costs.sweeps) == ([], 0)
+    desk.cluster.place("chat", pod("chat-0", deletion_cost=-1000))
+    assert (await desk.looks(1500), desk.costs.sweeps) == ([], 3)
+
+
+async def test_turned_off_without_the_right_it_says_so_until_a_person_helped() -> None:
+    """Tried again every ten minutes, and no fault any more once nobody is marked."""
+    desk = turned_off("chat-1")
+    desk.post(HOLD)
+    desk.costs.refusal = WriteDenied("may not write (grant patch on pods)")
+    assert await desk.looks(200) == []
+    assert (desk.costs.asked, desk.writer.faults) == (
+        2,
+        ("in llm: may not write (grant patch on pods)",),
+    )
+    desk.costs.found.clear()
+    desk.cluster.place("chat", *(pod(name) for name in LOADS))
+    await desk.looks(720)
+    assert desk.writer.faults == ()
 
 
 async def test_a_refusal_is_one_sentence_and_a_pause() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler.control.ports import WriteFailed
+from scaler.control.ports import MarkedPod, WriteFailed
 from scaler.core.diagnosis_notice import Notice
 
 
@@ -34,7 +34,11 @@ class FakeDeletionCosts:
     def __init__(self) -> None:
         """Have written nothing."""
         self.written: list[tuple[str, str, int | None]] = []
+        self.found: dict[tuple[str, str], bool] = {}
+        """Pods that carry a cost, besides those written, and whether they are strays."""
+        self.sweeps = 0
         self.refusal: WriteFailed | None = None
+        self.unread: WriteFailed | None = None
         self.asked = 0
 
     async def write(self, namespace: str, pod: str, cost: int | None) -> None:
@@ -43,3 +47,13 @@ class FakeDeletionCosts:
         if self.refusal is not None:
             raise self.refusal
         self.written.append((namespace, pod, cost))
+        self.found.pop((namespace, pod), None)
+
+    async def marked(self) -> list[MarkedPod]:
+        """Return what was written and is not taken away, and what a test says was found."""
+        self.sweeps += 1
+        if self.unread is not None:
+            raise self.unread
+        newest = {(namespace, pod): cost for namespace, pod, cost in self.written}
+        marked = {pod: False for pod, cost in newest.items() if cost is not None} | self.found
+        return [MarkedPod(*pod, stray=stray) for pod, stray in marked.items()]

@@ -117,3 +117,26 @@ def merged(found: Json, patch: Json) -> Json:
         else:
             found[key] = value
     return found
+
+
+def owned(found: Json, patch: Json, manager: str) -> Json:
+    """Note in `managedFields` who wrote what a patch sets; the others own that no more."""
+    entries = section(found, "metadata").setdefault("managedFields", [])
+    assert isinstance(entries, list)
+    for entry in entries:
+        merged(section(entry, "fieldsV1"), _fields(patch, None))
+    ours = next((e for e in entries if e["manager"] == manager), None)
+    if ours is None:
+        ours = {"manager": manager, "operation": "Update", "fieldsType": "FieldsV1"}
+        entries.append(ours)
+    merged(section(ours, "fieldsV1"), _fields(patch, {}))
+    return found
+
+
+def _fields(patch: Json, leaf: Json | None) -> Json:
+    """Name a patch's fields as `fieldsV1` does; one that it takes away is none."""
+    named: Json = {}
+    for key, value in patch.items():
+        inner = _fields(value, leaf) if isinstance(value, dict) else leaf
+        named[f"f:{key}"] = inner if value is not None else None
+    return named

@@ -306,7 +306,10 @@ class ApiServer:
                 stated = at(body, "metadata.resourceVersion")
                 if stated not in {None, at(found, "metadata.resourceVersion")}:
                     return answers.status(409, "Conflict", "the object has been modified")
-                found = answers.merged(found, body) if asked.verb == "patch" else body
+                if asked.verb == "patch":
+                    manager = request.query.get("fieldManager", "")
+                    body = answers.owned(answers.merged(found, body), body, manager)
+                found = body
             found = self.store.put(found)
         shown = answers.scale(asked.resource, found) if asked.subresource == "scale" else found
         return web.json_response(shown)

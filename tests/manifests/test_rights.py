@@ -196,14 +196,16 @@ async def test_what_is_written_needs_its_piece_and_no_more(
         server.faults = faults = Granted()
         faults.rights, faults.within = frozenset(granted), within
         fleets(server)
-        settings = replace(QUICK, kubeconfig=kubeconfig(tmp_path, server))
+        namespaces = (within,) if within else ()
+        settings = replace(QUICK, kubeconfig=kubeconfig(tmp_path, server), namespaces=namespaces)
         async with KubernetesApi(settings) as api:
-            told, costs = KubernetesEvents(api), KubernetesDeletionCosts(api)
+            told, costs = KubernetesEvents(api), KubernetesDeletionCosts(api, settings)
             await told.tell(NOTICE)
             await told.tell(replace(NOTICE, at=NOTICE.at + 600))
-            await costs.write(NAMESPACE, "chat-0", 3)
+            await costs.write(NAMESPACE, "chat-0", -998)
             assert set(asked_of(server)) == granted - plain
             faults.rights = frozenset(plain)
+            assert [marked.name for marked in await costs.marked()] == ["chat-0"]
             with pytest.raises(WriteDenied):
                 await told.tell(replace(NOTICE, reason="CrashLoop"))
             with pytest.raises(WriteDenied):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,13 @@ from scaler.adapters.kubernetes_api import KubernetesApi
 from scaler.adapters.kubernetes_cluster import KubernetesCluster
 from scaler.adapters.kubernetes_deletion_cost import ANNOTATION, KubernetesDeletionCosts
 from scaler.adapters.kubernetes_events import KubernetesEvents
+from scaler.adapters.kubernetes_writes import MERGE_PATCH
+from scaler.app import scribes_of
 from scaler.config.sections import KubernetesSection
-from scaler.control.deletion_costs import CostWriter
+from scaler.control.board import Board
+from scaler.control.deletion_costs import CostRemover, CostWriter
 from scaler.control.notices import Notifier
-from scaler.control.ports import WriteDenied, WriteFailed, WriteMissing
+from scaler.control.ports import MarkedPod, WriteDenied, WriteFailed, WriteMissing
 from scaler.core.diagnosis_notice import Notice
 from scaler.core.policy import Policy
 from scaler.core.reading import Reading
@@ -29,7 +33,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.source import fleet_reading
 from tests.kubernetes_server.objects import pod
-from tests.kubernetes_server.resources import CORE_EVENTS, PODS, Json, at
+from tests.kubernetes_server.resources import CORE_EVENTS, PODS, Json, at, section
 from tests.kubernetes_server.server import ApiServer
 
 NOTICE = Notice(
@@ -40,7 +44,6 @@ NOTICE = Notice(
     message="Killed by the host: container vllm of chat-0.",
     at=1_000_000_000.0,
 )
-WANTED = KubernetesSection.model_validate({"deletionCost": True})
 LATER = replace(NOTICE, message="Killed once more.", at=1_000_000_600.0)
 DATE = "2001-09-09T01:46:40Z"
 
@@ -163,6 +166,39 @@ async def test_a_cost_is_written_and_taken_away(server: ApiServer, api: Kubernet
         await costs.write("llm", "nobody", -998)
 
 
+async def test_only_what_we_wrote_is_marked(server: ApiServer, api: KubernetesApi) -> None:
+    """The API server notes who wrote a field; the same value by somebody else is not ours."""
+    costs = KubernetesDeletionCosts(api, replace(QUICK, page=2))
+    names = ["chat-0", "chat-1", "chat-2", "chat-3", "chat-4"]
+    for name in names:
+        server.store.put(pod(name, of="chat"))
+        await costs.write("llm", name, -998)
+    other = {"metadata": {"annotations": {ANNOTATION: "-998"}}}
+    await costs.write("llm", "chat-1", None)
+    for name, query in (("chat-1", {}), ("chat-2", {"fieldManager": "kubectl-annotate"})):
+        path = f"/api/v1/namespaces/llm/pods/{name}"
+        body = json.dumps(other).encode()
+        await api.send("PATCH", path, body, content_type=MERGE_PATCH, query=query)
+    ended = server.store.get(PODS, "chat-3")
+    section(ended, "metadata")["deletionTimestamp"] = DATE
+    server.store.put(ended)
+    assert await costs.marked() == [
+        MarkedPod("llm", name, stray=False) for name in ("chat-0", "chat-4")
+    ]
+    server.faults.deny(PODS, "list")
+    with pytest.raises(WriteDenied, match=r"workloads that are gone .* \(grant list on pods"):
+        await costs.marked()
+
+
+async def test_the_remedy_for_a_cost_that_stays_is_named(
+    server: ApiServer, api: KubernetesApi
+) -> None:
+    """Without the right to take it away, a person can."""
+    server.faults.deny(PODS, "patch")
+    with pytest.raises(WriteDenied, match=rf"`kubectl annotate pods NAME {ANNOTATION}-`"):
+        await KubernetesDeletionCosts(api).write("llm", "chat-0", None)
+
+
 # --- the whole way --------------------------------------------------------------------------------
 
 
@@ -217,7 +253,7 @@ async def test_the_idle_replica_goes_first(server: ApiServer, config: Path) -> N
     async with following(config, clock=clock) as cluster:
         await until(lambda: cluster.pods("llm", "chat") and cluster.situation("llm", "chat"))
         house = house_on(cluster, clock, "chat-2")
-        costs = deletion_costs_of(cluster, WANTED)
+        costs = deletion_costs_of(cluster)
         assert costs is not None
         writer = CostWriter(house.board, cluster, costs)
         await house.follower.admit(tick_at(clock.now()))
@@ -229,16 +265,43 @@ async def test_the_idle_replica_goes_first(server: ApiServer, config: Path) -> N
         )
 
 
+async def test_what_is_left_of_a_scaled_object_that_went_is_taken_away(
+    server: ApiServer, config: Path, api: KubernetesApi
+) -> None:
+    """A scaler that never knew it finds its pods; those of a ScaledObject that is there keep it."""
+    server.store.put(pod("gone-0", of="gone"))
+    server.store.put(pod("away-0", of="away", namespace="apart"))
+    for namespace, name in (("llm", "chat-2"), ("llm", "gone-0"), ("apart", "away-0")):
+        await KubernetesDeletionCosts(api).write(namespace, name, -1000)
+    clock = FakeClock()
+    blind = KubernetesCluster(replace(QUICK, kubeconfig=config), clock)
+    found = await KubernetesDeletionCosts(api, QUICK, blind.pods_in).marked()
+    assert [each.stray for each in found] == [False] * 3
+    async with following(config, clock=clock) as cluster:
+        costs = deletion_costs_of(cluster)
+        assert costs is not None
+        await until(lambda: cluster.pods("llm", "chat"))
+        writer = CostWriter(Board(), cluster, costs)
+        await writer.look(clock.now())
+        await writer.look(clock.now() + 60.0)
+    left = {
+        name: at(server.store.get(PODS, name, namespace), "metadata.annotations")
+        for namespace, name in (("llm", "chat-2"), ("llm", "gone-0"), ("apart", "away-0"))
+    }
+    assert left == {"chat-2": {ANNOTATION: "-1000"}, "gone-0": {}, "away-0": {}}
+
+
 def test_what_is_written_is_what_is_wanted(config: Path) -> None:
-    """Events are on and deletion costs off unless said otherwise; without a cluster neither is."""
+    """Events are on unless said otherwise; deletion costs are then only taken away."""
     cluster = KubernetesCluster(replace(QUICK, kubeconfig=config), FakeClock())
     plain, other = (
         KubernetesSection(),
         KubernetesSection.model_validate({"events": False, "deletionCost": True}),
     )
     assert notices_of(cluster, plain) is not None
-    assert deletion_costs_of(cluster, plain) is None
     assert notices_of(cluster, other) is None
-    assert deletion_costs_of(cluster, other) is not None
+    assert deletion_costs_of(cluster) is not None
     assert notices_of(None, plain) is None
-    assert deletion_costs_of(None, other) is None
+    assert deletion_costs_of(None) is None
+    made = {scribes_of(Board(), cluster, each)[-1].__class__ for each in (plain, other)}
+    assert made == {CostRemover, CostWriter}
