@@ -13,7 +13,7 @@ from typing import TypedDict, Unpack
 
 import click
 
-from scaler.config.faults import ConfigurationError, Unreadable
+from scaler.config.faults import ConfigurationError, Fault, TriggerUnresolved, Unreadable
 from scaler.config.quantities import duration
 from scaler.config.resolve import resolve
 from scaler.config.scaled_object import ScaledObject, read_scaled_object
@@ -22,7 +22,8 @@ from scaler.config.trigger import Resolved, parse_trigger
 from scaler.core.history import span_needed
 from scaler.core.learned import LONGEST_LEAD_TIME, Learned
 from scaler.core.units import Seconds, tick_at
-from scaler.core.workload import Scale
+from scaler.core.workload import Scale, Selection
+from scaler.simulation.quantity import QuantityInvalid, approximate
 from scaler.tuning.ports import PastUnreadable, Target, Wanted
 from scaler.tuning.record import Moment, Record
 from scaler.tuning.replay import replay
@@ -87,6 +88,7 @@ def _run(chosen: Choices) -> None:
     if chosen["kept"] is not None:
         record = read_record(chosen["kept"])
     else:
+        _demand_series(scaled, resolved.selection)
         record, notes = asyncio.run(_read(_wanted(scaled, resolved, start, end), server))
     if chosen["export"] is not None:
         write_record(record, chosen["export"])
@@ -150,13 +152,41 @@ def _wanted(scaled: ScaledObject, resolved: Resolved, start: Seconds, end: Secon
             current=0,
             min_replicas=scaled.min_replicas,
             max_replicas=scaled.max_replicas,
-            tolerance_out=scaled.tolerance_out,
-            tolerance_in=scaled.tolerance_in,
+            tolerance_out=_tolerance("scaleUp", scaled.tolerance_out),
+            tolerance_in=_tolerance("scaleDown", scaled.tolerance_in),
         ),
         start=start,
         end=end,
         lead_in=span_needed(resolved.policy, Learned(lead_time=LONGEST_LEAD_TIME)),
     )
+
+
+def _tolerance(direction: str, written: str) -> float:
+    """Read it as the live scaler reads the HPA's. Kubernetes takes no percentage."""
+    try:
+        return max(0.0, approximate(written))
+    except QuantityInvalid as error:
+        fault = Fault(
+            key=f"behavior.{direction}.tolerance",
+            value=written,
+            problem="is no quantity, and Kubernetes refuses it",
+            cure="write a share such as 0.05, which is 5 %, or 50m",
+        )
+        raise ConfigurationError("the ScaledObject cannot be read", [fault]) from error
+
+
+def _demand_series(scaled: ScaledObject, selection: Selection) -> None:
+    """Refuse to read a whole namespace: only the live scaler knows a workload by its pods."""
+    if selection.model_name is None and not selection.matchers:
+        fault = Fault(
+            key="modelName",
+            problem="is not given, nor is selector: a live scaler finds the series by the pods, "
+            "which a replay does not see, and it would read the whole namespace",
+            cure="give --set modelName=NAME, the engine's model_name, or --set 'selector=...', "
+            "label matchers that only this workload's series have",
+        )
+        subject = f"the past of {scaled.namespace}/{scaled.name} cannot be read"
+        raise TriggerUnresolved(subject, [fault])
 
 
 async def _read(wanted: Wanted, server: ServerConfig) -> tuple[Record, tuple[str, ...]]:

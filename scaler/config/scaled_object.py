@@ -10,14 +10,17 @@ from scaler.config.faults import ConfigurationError, Fault
 from scaler.config.findings import Manifest, integer, listed, mapping
 from scaler.config.manifest import is_ours, manifests_of
 
-DEFAULT_TOLERANCE = 0.1
+DEFAULT_TOLERANCE = "0.1"
 """The HPA's own, where its behaviour states none."""
 _DEFAULT_MAX = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledObject:
-    """A ScaledObject with one trigger of ours; `hpa` is the name of KEDA's HPA for it."""
+    """A ScaledObject with one trigger of ours; `hpa` is the name of KEDA's HPA for it.
+
+    The tolerances are Kubernetes quantities as they are written, such as 0.05 or 50m.
+    """
 
     namespace: str
     name: str
@@ -26,8 +29,8 @@ class ScaledObject:
     hpa: str
     min_replicas: int
     max_replicas: int
-    tolerance_out: float
-    tolerance_in: float
+    tolerance_out: str
+    tolerance_in: str
     metadata: Mapping[str, str]
 
 
@@ -65,11 +68,9 @@ def _read(manifest: Manifest, trigger: Mapping[str, object]) -> ScaledObject:
     )
 
 
-def _tolerance(rules: Mapping[str, object]) -> float:
-    try:
-        return max(0.0, float(str(rules.get("tolerance", DEFAULT_TOLERANCE))))
-    except ValueError:
-        return DEFAULT_TOLERANCE
+def _tolerance(rules: Mapping[str, object]) -> str:
+    written = rules.get("tolerance")
+    return DEFAULT_TOLERANCE if written is None else str(written)
 
 
 def _refused(file: str, problem: str, cure: str) -> ConfigurationError:

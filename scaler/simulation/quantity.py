@@ -42,6 +42,8 @@ def approximate(quantity: str) -> float:
     last bit; a tolerance's border can depend on that.
     """
     exact = _parsed(quantity)
+    if abs(exact) > INT64_MAX:
+        raise QuantityInvalid(f"{quantity!r} is beyond what a quantity can be")
     for power in (0, 3, 6):
         whole = exact * 10**power
         if whole.denominator == 1:

@@ -109,3 +109,49 @@ def test_what_is_exported_from_a_prometheus_is_replayed_the_same(tmp_path: Path)
     again = CliRunner().invoke(main, [*said, "--record", kept, "--format", "csv"])
     assert again.stdout == live.stdout
     assert live.stdout.count("\n") == 122
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("5%", "behavior.scaleUp.tolerance"),
+        ("'1e400'", "behavior.scaleUp.tolerance"),
+    ],
+)
+def test_a_tolerance_that_is_no_quantity_is_refused(
+    tmp_path: Path, written: str, said: str
+) -> None:
+    """Kubernetes takes a share and no percentage; nothing is read before that is said."""
+    behavior = f"horizontalPodAutoscalerConfig: {{behavior: {{scaleUp: {{tolerance: {written}}}}}}}"
+    text = OBJECT.replace("  triggers:", f"  advanced: {{{behavior}}}\n  triggers:")
+    found = unread(tmp_path, text)
+    assert found.exit_code == 1
+    assert said in found.output
+    assert "50m" in found.output
+
+
+def unread(tmp_path: Path, text: str, *more: str) -> Result:
+    """Replay from a Prometheus that nobody runs."""
+    (tmp_path / "so.yaml").write_text(text)
+    said = ["replay", str(tmp_path / "so.yaml"), "--prometheus", "http://127.0.0.1:1", *more]
+    return CliRunner().invoke(main, said)
+
+
+def test_a_trigger_that_only_pods_tell_apart_is_not_read_as_its_namespace(tmp_path: Path) -> None:
+    """Under `cluster: kubernetes` it is valid live; a replay says what to give."""
+    config = tmp_path / "server.yaml"
+    config.write_text(
+        "cluster: kubernetes\n"
+        "sources: {prometheus: {type: prometheus, url: 'http://127.0.0.1:1'}}\n"
+    )
+    text = OBJECT.replace(", modelName: llama", "")
+    (tmp_path / "so.yaml").write_text(text)
+    said = ["replay", str(tmp_path / "so.yaml"), "--config", str(config)]
+    found = CliRunner().invoke(main, said)
+    assert found.exit_code == 1
+    assert "--set modelName=NAME" in found.output
+    given = CliRunner().invoke(main, [*said, "--set", "modelName=llama"])
+    assert "--set modelName=NAME" not in given.output
+    assert "127.0.0.1:1" in given.output
+    kept = run(tmp_path, "--config", str(config), text=text)
+    assert kept.exit_code == 0, kept.output
