@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
+from datetime import datetime
 
 from scaler.adapters.kubernetes_api import KubernetesApi
-from scaler.adapters.kubernetes_objects import MarkedMeta, MarkedObject, Page, decoded
+from scaler.adapters.kubernetes_objects import Fields, ManagedFields, Page, PodAnnotations, decoded
 from scaler.adapters.kubernetes_pods import PODS, deletion_cost
 from scaler.adapters.kubernetes_reflector import METADATA_ONLY
 from scaler.adapters.kubernetes_settings import KubernetesSettings
@@ -25,6 +26,18 @@ _COSTS = "pods' deletion costs"
 _LOSS = "a scale-in may remove a busy replica before an idle one"
 _STAYS = f"they stay until `kubectl annotate pods NAME {ANNOTATION}-`"
 _UNSEEN = "those of workloads that are gone are not found"
+
+
+class _Meta(Fields, frozen=True):
+    name: str
+    namespace: str
+    deletion_timestamp: datetime | None = None
+    annotations: PodAnnotations | None = None
+    managed_fields: list[ManagedFields] | None = None
+
+
+class _PodHead(Fields, frozen=True):
+    metadata: _Meta
 
 
 def _unknown(namespace: str) -> None:
@@ -77,19 +90,19 @@ class KubernetesDeletionCosts:
             for known in (placed[namespace],)
         ]
 
-    async def _metas(self, scope: str | None) -> AsyncIterator[MarkedMeta]:
+    async def _metas(self, scope: str | None) -> AsyncIterator[_Meta]:
         query = {"limit": str(self._settings.page)}
         accept = METADATA_ONLY.format("PartialObjectMetadataList")
         while True:
             page = decoded(Page, await self._api.get(PODS.path(scope), query, accept=accept))
             for item in page.items or ():
-                yield decoded(MarkedObject, item).metadata
+                yield decoded(_PodHead, item).metadata
             if not page.metadata.next:
                 return
             query["continue"] = page.metadata.next
 
 
-def _is_marked(meta: MarkedMeta) -> bool:
+def _is_marked(meta: _Meta) -> bool:
     return (
         meta.deletion_timestamp is None
         and is_ours(deletion_cost(meta.annotations))

@@ -72,22 +72,6 @@ class PodMeta(Fields, frozen=True):
     owner_references: list[Owner] | None = None
 
 
-class MarkedMeta(Fields, frozen=True):
-    """A pod's `metadata`, as far as it says who wrote the deletion cost."""
-
-    name: str
-    namespace: str
-    deletion_timestamp: datetime | None = None
-    annotations: PodAnnotations | None = None
-    managed_fields: list[ManagedFields] | None = None
-
-
-class MarkedObject(Fields, frozen=True):
-    """A pod's PartialObjectMetadata."""
-
-    metadata: MarkedMeta
-
-
 class TargetMeta(Fields, frozen=True):
     """The `metadata` of a scale target."""
 

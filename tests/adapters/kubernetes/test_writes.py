@@ -291,6 +291,19 @@ async def test_what_is_left_of_a_scaled_object_that_went_is_taken_away(
     assert left == {"chat-2": {ANNOTATION: "-1000"}, "gone-0": {}, "away-0": {}}
 
 
+async def test_a_namespace_that_is_half_seen_has_no_strays(server: ApiServer, config: Path) -> None:
+    """While the pods of one workload are not known, any pod may be its."""
+    server.faults.deny(PODS, "list")
+    async with following(config) as cluster:
+        await until(lambda: cluster.scale("llm", "chat") and cluster.pods_in("apart") is not None)
+        assert cluster.pods_in("llm") is None
+        server.faults.denied.clear()
+        await until(lambda: cluster.pods_in("llm") is not None)
+        known = {each.name for each in cluster.pods("llm", "chat") or ()}
+        assert cluster.pods_in("llm") == frozenset(known)
+        assert "chat-2" in known
+
+
 def test_what_is_written_is_what_is_wanted(config: Path) -> None:
     """Events are on unless said otherwise; deletion costs are then only taken away."""
     cluster = KubernetesCluster(replace(QUICK, kubeconfig=config), FakeClock())
