@@ -21,16 +21,19 @@ from scaler.config.server import ServerConfig, load_config
 from scaler.config.trigger import Resolved, parse_trigger
 from scaler.core.history import span_needed
 from scaler.core.learned import LONGEST_LEAD_TIME, Learned
-from scaler.core.units import Seconds, tick_at
-from scaler.core.workload import Scale, Selection
+from scaler.core.units import TICK, Seconds, tick_at
+from scaler.core.workload import Scale, Selection, WorkloadKey
 from scaler.simulation.quantity import QuantityInvalid, approximate
+from scaler.tuning.gaps import time_of
 from scaler.tuning.ports import PastUnreadable, Target, Wanted
 from scaler.tuning.record import Moment, Record
-from scaler.tuning.replay import replay
-from scaler.tuning.replay_text import Format, write
+from scaler.tuning.replay import Replay, replay
+from scaler.tuning.replay_text import Format, explained, write
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _DAYS = re.compile(r"-(\d+)d")
+_LOOKED_BACK: Seconds = 8 * TICK
+"""A moment is explained by the last one that is known, if that is not older."""
 
 
 class Choices(TypedDict):
@@ -41,8 +44,9 @@ class Choices(TypedDict):
     config: Path | None
     source: str | None
     kept: Path | None
-    begin: str
-    end: str
+    begin: str | None
+    end: str | None
+    moment: str | None
     changed: tuple[str, ...]
     form: str
     out: Path | None
@@ -55,8 +59,9 @@ class Choices(TypedDict):
 @click.option("--config", type=_FILE, help="The server's configuration: sources and profiles.")
 @click.option("--source", metavar="NAME", help="With --config: which of its sources.")
 @click.option("--record", "kept", type=_FILE, help="A file that --export wrote, instead.")
-@click.option("--from", "begin", default="-1d", show_default=True, help="RFC 3339, or -7d, -6h.")
-@click.option("--to", "end", default="-0s", help="As --from; now where it is not given.")
+@click.option("--from", "begin", show_default="-1d", help="RFC 3339, or -7d, -6h.")
+@click.option("--to", "end", help="As --from; now where it is not given.")
+@click.option("--explain-at", "moment", metavar="TIME", help="Explain that one moment instead.")
 @click.option("--set", "changed", multiple=True, metavar="KEY=VALUE", help="Another setting.")
 @click.option("--format", "form", type=click.Choice([f.value for f in Format]), default="table")
 @click.option("--out", type=_FILE, help="Where the result goes instead of the terminal.")
@@ -78,12 +83,10 @@ def _run(chosen: Choices) -> None:
     from scaler.adapters.record_file import read_record, write_record  # noqa: PLC0415 - pydantic
 
     now = time.time()
-    start, end = tick_at(_instant(chosen["begin"], now)), tick_at(_instant(chosen["end"], now))
-    if start >= end:
-        raise click.UsageError("--from must lie before --to")
+    start, end = _range(chosen, now)
     scaled = read_scaled_object(chosen["file"].read_text("utf-8"), str(chosen["file"]))
     server = _server(chosen)
-    resolved = _resolved(scaled, server, chosen)
+    key, resolved = _resolved(scaled, server, chosen)
     notes: tuple[str, ...] = ()
     if chosen["kept"] is not None:
         record = read_record(chosen["kept"])
@@ -92,14 +95,42 @@ def _run(chosen: Choices) -> None:
         record, notes = asyncio.run(_read(_wanted(scaled, resolved, start, end), server))
     if chosen["export"] is not None:
         write_record(record, chosen["export"])
+    if chosen["moment"] is not None:
+        start = min(start, end - record.coarsest)
     found = replay(record.between(0.0, end), resolved.policy, start, notes)
-    if not found.steps:
-        raise PastUnreadable("nothing is recorded in the range: look at --from and --to")
-    text = write(found, Format(chosen["form"]))
+    text = _text(found, key, end, chosen)
     if chosen["out"] is not None:
         chosen["out"].write_text(text, encoding="utf-8")
     else:
         click.echo(text, nl=False)
+
+
+def _range(chosen: Choices, now: Seconds) -> tuple[Seconds, Seconds]:
+    moment, begin, end = chosen["moment"], chosen["begin"], chosen["end"]
+    if moment is None:
+        span = tick_at(_instant(begin or "-1d", now)), tick_at(_instant(end or "-0s", now))
+        if span[0] >= span[1]:
+            raise click.UsageError("--from must lie before --to")
+        return span
+    if begin is not None or end is not None:
+        raise click.UsageError("--explain-at is one moment: leave --from and --to out")
+    if chosen["form"] != Format.TABLE:
+        raise click.UsageError("--explain-at writes text: leave --format out")
+    at = _instant(moment, now)
+    if at > now and chosen["kept"] is None:
+        raise click.UsageError(f'--explain-at: "{moment[:40]}" has not come yet')
+    return tick_at(at) - _LOOKED_BACK, tick_at(at)
+
+
+def _text(found: Replay, key: WorkloadKey, end: Seconds, chosen: Choices) -> str:
+    if chosen["moment"] is None:
+        if not found.steps:
+            raise PastUnreadable("nothing is recorded in the range: look at --from and --to")
+        return write(found, Format(chosen["form"]))
+    if not found.steps:
+        raise PastUnreadable(f"nothing is recorded at {time_of(end)}, nor shortly before")
+    kept = chosen["kept"]
+    return explained(found, key, "Prometheus" if kept is None else f"the record {kept.name}")
 
 
 def _instant(text: str, now: Seconds) -> Seconds:
@@ -127,7 +158,9 @@ def _server(chosen: Choices) -> ServerConfig:
     return load_config(None, {}, flags)
 
 
-def _resolved(scaled: ScaledObject, server: ServerConfig, chosen: Choices) -> Resolved:
+def _resolved(
+    scaled: ScaledObject, server: ServerConfig, chosen: Choices
+) -> tuple[WorkloadKey, Resolved]:
     given = dict(scaled.metadata)
     for pair in chosen["changed"]:
         key, equals, value = pair.partition("=")
@@ -139,7 +172,8 @@ def _resolved(scaled: ScaledObject, server: ServerConfig, chosen: Choices) -> Re
         given.pop("source", None)
     elif chosen["source"] is not None:
         given["source"] = chosen["source"]
-    return resolve(parse_trigger(scaled.namespace, scaled.name, given), server)
+    trigger = parse_trigger(scaled.namespace, scaled.name, given)
+    return trigger.key, resolve(trigger, server)
 
 
 def _wanted(scaled: ScaledObject, resolved: Resolved, start: Seconds, end: Seconds) -> Wanted:

@@ -234,7 +234,9 @@ class Past:
         first, last = _clock(known[0].start), _clock(known[-1].end)
         raise NotRemembered(
             f"the board knows nothing of {key} at {_clock(at)}: it remembers from {first} to "
-            f"{last}, less what this scaler did not see"
+            f"{last}, less what this scaler did not see; from a Prometheus that reaches further, "
+            f"scaler replay SCALEDOBJECT.yaml --prometheus URL --explain-at {_clock(at)} "
+            "recomputes it"
         )
 
     @property

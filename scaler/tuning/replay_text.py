@@ -9,10 +9,11 @@ from collections.abc import Callable
 from enum import StrEnum
 from html import escape
 
-from scaler.core.explain import because
+from scaler.core.explain import because, explain
 from scaler.core.policy import Signal
-from scaler.core.rendering import to_plain
+from scaler.core.rendering import to_plain, to_text
 from scaler.core.sample import Sample
+from scaler.core.workload import WorkloadKey
 from scaler.simulation.report import aligned
 from scaler.simulation.svg import COLOURS, Line, Panel, Point, page
 from scaler.tuning.comparison import CAVEAT
@@ -41,6 +42,18 @@ def write(replay: Replay, form: Format) -> str:
         Format.HTML: _html,
         Format.JSON: _json,
     }[form](replay)
+
+
+def explained(replay: Replay, key: WorkloadKey, whence: str) -> str:
+    """Explain a replay's last step, and say from where and how finely it was recomputed."""
+    step = replay.steps[-1]
+    at = time_of(step.decision.at)
+    head = (
+        f"At {at}, recomputed from {whence} with a moment each {step.step:g} s, under the trigger "
+        "as it is given here; what was answered then may differ."
+    )
+    told = to_text(explain(key, replay.policy, step.decision))
+    return "\n".join([head, *replay.notes, "", told])
 
 
 def _table(replay: Replay) -> str:

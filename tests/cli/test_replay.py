@@ -14,8 +14,9 @@ from click.testing import CliRunner, Result
 
 from scaler.adapters.record_file import write_record
 from scaler.cli import main
+from scaler.core.units import TICK
 from scaler.tuning.comparison import CAVEAT
-from tests.core.histories import NOW, QUEUEING, steady
+from tests.core.histories import BUSY, NOW, QUEUEING, row_of, steady
 from tests.prometheus_server import Past, prometheus
 from tests.tuning.records import record_of
 
@@ -105,7 +106,11 @@ def test_what_is_exported_from_a_prometheus_is_replayed_the_same(tmp_path: Path)
         live = CliRunner().invoke(
             main, [*said, "--prometheus", url, "--export", kept, "--format", "csv"]
         )
+        one = ["--prometheus", url, "--explain-at", until]
+        told = CliRunner().invoke(main, [*said[:2], *one])
     assert live.exit_code == 0, live.output
+    assert "recomputed from Prometheus with a moment each 15 s" in told.stdout, told.output
+    assert f"({list(csv.DictReader(io.StringIO(live.stdout)))[-1]['reason']})" in told.stdout
     again = CliRunner().invoke(main, [*said, "--record", kept, "--format", "csv"])
     assert again.stdout == live.stdout
     assert live.stdout.count("\n") == 122
@@ -155,3 +160,54 @@ def test_a_trigger_that_only_pods_tell_apart_is_not_read_as_its_namespace(tmp_pa
     assert "127.0.0.1:1" in given.output
     kept = run(tmp_path, "--config", str(config), text=text)
     assert kept.exit_code == 0, kept.output
+
+
+def explain_at(tmp_path: Path, at: float, *more: str) -> Result:
+    """Explain a moment of twenty busy ticks and twenty with a queue."""
+    (tmp_path / "so.yaml").write_text(OBJECT)
+    ticks = row_of(*[BUSY] * 20, *[QUEUEING] * 20)
+    write_record(record_of(ticks), tmp_path / "past.gz")
+    when = datetime.fromtimestamp(at, UTC).isoformat()
+    said = ["replay", str(tmp_path / "so.yaml"), "--record", str(tmp_path / "past.gz")]
+    return CliRunner().invoke(main, [*said, "--explain-at", when, *more])
+
+
+@pytest.mark.parametrize(
+    ("back", "reason", "asked"), [(30, "warming-up", None), (2, "scale-out-queue", 5)]
+)
+def test_one_moment_is_explained(tmp_path: Path, back: int, reason: str, asked: int | None) -> None:
+    """The last tick at or before it, with what lay before and nothing of what came after."""
+    tick = NOW - back * TICK
+    found = explain_at(tmp_path, tick + TICK - 1.0)
+    assert found.exit_code == 0, found.output
+    when = datetime.fromtimestamp(tick, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    head = f"At {when}, recomputed from the record past.gz with a moment each 15 s"
+    assert found.output.startswith(head)
+    assert f"reason   {reason}: " in found.output
+    assert asked is None or f"asks for {asked}." in found.output
+
+
+@pytest.mark.parametrize(
+    ("at", "more", "said"),
+    [
+        (NOW + 3600.0, [], "nothing is recorded at"),
+        (NOW - 864_000.0, [], "nothing is recorded at"),
+        (NOW, ["--from", "-1d"], "leave --from and --to out"),
+        (NOW, ["--format", "csv"], "leave --format out"),
+    ],
+)
+def test_a_moment_that_cannot_be_explained(
+    tmp_path: Path, at: float, more: list[str], said: str
+) -> None:
+    """What is not known is not guessed from what lies far away."""
+    found = explain_at(tmp_path, at, *more)
+    assert found.exit_code != 0
+    assert said in found.output
+
+
+def test_a_moment_to_come_is_not_asked_for(tmp_path: Path) -> None:
+    """A Prometheus would answer with what it saw last."""
+    when = datetime.fromtimestamp(time.time() + 7200.0, UTC).isoformat()
+    found = unread(tmp_path, OBJECT, "--explain-at", when)
+    assert found.exit_code == 2
+    assert "has not come yet" in found.output

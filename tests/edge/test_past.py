@@ -165,6 +165,7 @@ async def test_a_past_moment_is_explained_as_it_was() -> None:
     ("path", "status", "part"),
     [
         (f"?at={NOON - 9 * 3600}", 404, "it remembers from"),
+        (f"?at={NOON - 9 * 3600}", 404, "--explain-at 20"),
         ("?at=noon", 400, "a time in seconds"),
         ("?at=inf", 400, "a time in seconds"),
         ("/history?from=1e300", 400, "a time in seconds"),
