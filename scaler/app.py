@@ -97,6 +97,7 @@ class Application:
         measured = {
             name: MeasuredSource(built.source, measures) for name, built in self._sources.items()
         }
+        measures.works.update({name: built.work for name, built in self._sources.items()})
         self.loop = Loop(
             registry=self.registry,
             board=self.board,

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders import dashboard as board
 
-from manifests.grafana.panels import Look, Query, choice, empty, graph, number
+from manifests.grafana.panels import (
+    GREEN,
+    RED,
+    Look,
+    Query,
+    choice,
+    empty,
+    graph,
+    number,
+    timeline,
+)
 
 _OURS = '{instance=~"$instance"}'
 _FAILED = '{instance=~"$instance", outcome!="ok"}'
@@ -38,6 +48,7 @@ def itself() -> board.Dashboard:
     _glance(made)
     _ticks(made)
     _sources(made)
+    _requests(made)
     _calls(made)
     _process(made)
     return made
@@ -147,6 +158,81 @@ def _sources(made: board.Dashboard) -> None:
         query = Query(f"{rates} * 60", "{{source}} {{operation}} {{outcome}}")
         look = Look(width=8, stacked=True)
         made.with_panel(graph(f"{title}, per minute", about, query, look=look))
+
+
+def _requests(made: board.Dashboard) -> None:
+    made.with_row(board.Row("What the sources ask of others"))
+    for title, about, chosen in (
+        (
+            "Requests",
+            "Scrapes, or queries by what they ask for; one with its retries is one.",
+            _OURS,
+        ),
+        ("Failed requests", "By the kind of error, after the last retry.", _FAILED),
+    ):
+        rates = _summed("requests", "source, request, outcome", chosen)
+        query = Query(f"{rates} * 60", "{{source}} {{request}} {{outcome}}")
+        look = Look(width=8, stacked=True)
+        made.with_panel(graph(f"{title}, per minute", about, query, look=look))
+    by = "source, request"
+    retries, partial, seconds, ended = (
+        _summed(counter, by)
+        for counter in ("request_retries", "partial_answers", "request_seconds", "requests")
+    )
+    made.with_panel(
+        graph(
+            "Retries and partial answers, per minute",
+            "Retries: attempts after a request's first. Partial: the other side warns that "
+            "something may be missing in its answer.",
+            Query(f"{retries} * 60", "{{source}} {{request}} retries"),
+            Query(f"{partial} * 60", "{{source}} {{request}} partial"),
+            look=Look(width=8),
+        )
+    )
+    made.with_panel(
+        graph(
+            "How long a request takes",
+            "On the average, retries included.",
+            Query(f"{seconds} / ({ended} > 0)", "{{source}} {{request}}"),
+            look=Look(unit="s", width=8),
+        )
+    )
+    _received(made)
+
+
+def _received(made: board.Dashboard) -> None:
+    of_source = "max by (source, instance) (vllm_scaler_source_%s" + _OURS + ")"
+    unread = f"max by (source, fault) (vllm_scaler_source_fault{_OURS})"
+    for panel in (
+        graph(
+            "Received",
+            "Bytes of the answers per second, decompressed.",
+            Query(_summed("received_bytes", "source, instance"), _BY_SOURCE),
+            look=Look(unit="Bps", width=8),
+        ),
+        graph(
+            "Targets",
+            "Of a source that scrapes: how many it knows, and of how many the newest scrape "
+            "failed.",
+            Query(of_source % "targets", f"{_BY_SOURCE}: known"),
+            Query(of_source % "failing_targets", f"{_BY_SOURCE}: failing"),
+            look=Look(width=8, decimals=0),
+        ),
+        timeline(
+            "Files of the sources",
+            "The list of targets, or a file with secrets. One that cannot be read leaves in force "
+            "what was read before.",
+            Query(unread, "{{source}} {{fault}}"),
+            {0: ("read", GREEN), 1: ("cannot be read", RED)},
+            height=5,
+        ),
+    ):
+        made.with_panel(panel)
+
+
+def _summed(counter: str, by: str, chosen: str = _OURS) -> str:
+    rates = f"rate(vllm_scaler_source_{counter}_total{chosen}[$__rate_interval])"
+    return f"sum by ({by}) ({rates})"
 
 
 def _calls(made: board.Dashboard) -> None:

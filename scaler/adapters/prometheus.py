@@ -26,6 +26,7 @@ from scaler.adapters.prometheus_queries import (
 from scaler.adapters.prometheus_settings import PrometheusSettings
 from scaler.adapters.prometheus_view import Identity, Seen, View, enter, fold, merged
 from scaler.control.ports import SourceAnswerInvalid, SourceError
+from scaler.control.source_work import SourceWork
 from scaler.core.reading import Reading
 from scaler.core.units import Seconds
 from scaler.core.workload import Matcher, MatchOp, Selection
@@ -60,6 +61,10 @@ class PrometheusSource:
     def stats(self) -> Mapping[str, QueryStats]:
         """Return what became of the queries, by kind."""
         return self._api.stats()
+
+    def work(self) -> SourceWork:
+        """Return what was asked, for the scaler's own metrics."""
+        return self._api.work()
 
     def use_queries(self, queries: Mapping[str, str]) -> None:
         """Take the operator's named queries over, after a reload."""

@@ -20,6 +20,7 @@ from scaler.adapters.prometheus_answer import Answer
 from scaler.adapters.prometheus_session import PARALLEL, Busy, PassingFault, PrometheusSession
 from scaler.adapters.prometheus_settings import PrometheusSettings
 from scaler.control.ports import SourceBusy, SourceError, SourceUnreachable
+from scaler.control.source_work import OK, Requests, SourceWork, outcomes
 from scaler.core.units import Seconds
 
 _ATTEMPTS = 3
@@ -31,10 +32,13 @@ _AT_ONCE = 4
 class QueryStats:
     """What became of the queries of one kind since the start. Times in seconds, retries included.
 
-    `faults` counts failed queries by `SourceError.kind`, `partial` the answers with a warning.
+    `faults` counts failed queries by `SourceError.kind`, `partial` the answers with a warning,
+    `retried` the attempts after a query's first.
     """
 
     asked: int
+    answered: int
+    retried: int
     seconds: Seconds
     slowest: Seconds
     partial: int
@@ -53,6 +57,8 @@ class PrometheusApi:
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._busy_until: Seconds = 0.0
         self._asked: Counter[str] = Counter()
+        self._answered: Counter[str] = Counter()
+        self._retries: Counter[str] = Counter()
         self._partial: Counter[str] = Counter()
         self._seconds: defaultdict[str, Seconds] = defaultdict(float)
         self._slowest: defaultdict[str, Seconds] = defaultdict(float)
@@ -81,6 +87,8 @@ class PrometheusApi:
         return {
             kind: QueryStats(
                 asked=self._asked[kind],
+                answered=self._answered[kind],
+                retried=self._retries[kind],
                 seconds=self._seconds[kind],
                 slowest=self._slowest[kind],
                 partial=self._partial[kind],
@@ -88,6 +96,19 @@ class PrometheusApi:
             )
             for kind in sorted(self._asked)
         }
+
+    def work(self) -> SourceWork:
+        """Return the same for the scaler's own metrics."""
+        requests = {
+            kind: Requests(
+                ended=outcomes({OK: told.answered, **told.faults}),
+                seconds=told.seconds,
+                retried=told.retried,
+                partial=told.partial,
+            )
+            for kind, told in self.stats().items()
+        }
+        return SourceWork(requests=requests, received=self._session.received)
 
     def close(self) -> None:
         """Drop the connections; a thread that still waits ends at its deadline."""
@@ -100,7 +121,7 @@ class PrometheusApi:
         began = time.monotonic()
         self._asked[kind] += 1
         try:
-            answer = await self._bounded(endpoint, form, deadline)
+            answer = await self._bounded(kind, endpoint, form, deadline)
         except SourceError as error:
             self._faults[kind][error.kind] += 1
             raise
@@ -108,26 +129,32 @@ class PrometheusApi:
             took = time.monotonic() - began
             self._seconds[kind] += took
             self._slowest[kind] = max(self._slowest[kind], took)
+        self._answered[kind] += 1
         self._partial[kind] += answer.partial
         self.answered_at = time.time()
         return answer
 
-    async def _bounded(self, endpoint: str, form: Mapping[str, str], deadline: Seconds) -> Answer:
+    async def _bounded(
+        self, kind: str, endpoint: str, form: Mapping[str, str], deadline: Seconds
+    ) -> Answer:
         left = max(0.0, deadline - time.monotonic())
         try:
             async with asyncio.timeout(left), self._at_once:
-                return await self._retried(endpoint, form, deadline)
+                return await self._retried(kind, endpoint, form, deadline)
         except TimeoutError as error:
             raise SourceUnreachable(
                 f'source "{self._settings.name}" ({self._settings.place}) did not answer within '
                 f"{self._settings.timeout:g} s: look at its load, or raise the timeout"
             ) from error
 
-    async def _retried(self, endpoint: str, form: Mapping[str, str], deadline: Seconds) -> Answer:
+    async def _retried(
+        self, kind: str, endpoint: str, form: Mapping[str, str], deadline: Seconds
+    ) -> Answer:
         retrying = AsyncRetrying(
             retry=retry_if_exception_type(PassingFault),
             stop=stop_after_attempt(_ATTEMPTS),
             wait=wait_random_exponential(multiplier=0.1, max=1.0),
+            before_sleep=lambda _: self._retries.update((kind,)),
             reraise=True,
         )
         return await retrying(self._once, endpoint, form, deadline)

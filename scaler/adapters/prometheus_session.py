@@ -7,6 +7,7 @@ answer's `warnings` (a partial answer would look complete) and has no bound on t
 from __future__ import annotations
 
 import email.utils
+import threading
 import time
 from collections.abc import Mapping
 
@@ -111,6 +112,8 @@ class PrometheusSession(PrometheusConnect):
         # The client's constructor mounts an adapter of its own over any that was there.
         session.mount(self.url, HTTPAdapter(max_retries=once, pool_maxsize=PARALLEL))
         self._settings = settings
+        self._counting = threading.Lock()
+        self.received = 0
 
     def ask(self, endpoint: str, form: Mapping[str, str], deadline: Seconds) -> Answer:
         """Post the form to /api/v1/`endpoint` and read the answer until the monotonic deadline.
@@ -146,6 +149,8 @@ class PrometheusSession(PrometheusConnect):
         while chunk := response.raw.read1(_CHUNK, decode_content=True):
             parts.append(chunk)
             size += len(chunk)
+            with self._counting:
+                self.received += len(chunk)
             if size > self._settings.largest_answer:
                 raise AnswerTooLarge(
                     f"{self._where} answered with more than {self._settings.largest_answer} bytes: "

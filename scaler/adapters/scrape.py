@@ -33,6 +33,7 @@ from scaler.control.ports import (
     SourceError,
     SourceUnreachable,
 )
+from scaler.control.source_work import Requests, SourceWork, Targets, outcomes
 from scaler.core.reading import (
     LatencyBuckets,
     Reading,
@@ -96,6 +97,20 @@ class ScrapeSource:
     def name(self) -> str:
         """Return the source's name."""
         return self._settings.name
+
+    def work(self) -> SourceWork:
+        """Return what was scraped, for the scaler's own metrics."""
+        stats, pages = self.stats, self._pages.values()
+        failing = sum(page.trouble is not None for page in pages)
+        return SourceWork(
+            requests={"scrape": Requests(ended=outcomes(stats.scrapes), seconds=stats.seconds)},
+            received=self._client.received,
+            targets=Targets(known=stats.targets, failing=failing),
+            faults={
+                "targets": stats.targets_fault is not None,
+                "secrets": stats.secrets_fault is not None,
+            },
+        )
 
     async def run(self) -> None:
         """Scrape every target once an interval, spread over it, until cancelled."""

@@ -61,6 +61,7 @@ class PageClient:
         self._settings = settings
         self._session: aiohttp.ClientSession | None = None
         self._headers: dict[str, str] = {}
+        self.received = 0
 
     async def __aenter__(self) -> Self:
         """Open the pool."""
@@ -124,6 +125,7 @@ class PageClient:
         chunks, size = [], 0
         async for chunk in response.content.iter_chunked(_CHUNK):
             size += len(chunk)
+            self.received += len(chunk)
             if size > self._settings.largest_answer:
                 raise SourceAnswerInvalid(
                     f"the page is larger than {self._settings.largest_answer} bytes"

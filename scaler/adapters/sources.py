@@ -12,14 +12,19 @@ from scaler.config.sections import PrometheusSource as PrometheusSection
 from scaler.config.sections import QueriesSection, Section
 from scaler.config.sections import ScrapeSource as ScrapeSection
 from scaler.control.ports import Clock, Gateways, Source
+from scaler.control.source_work import SourceWork
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltSource:
-    """A source, how it takes over what a reload may change at once, and whom it asks at zero."""
+    """A source, how it takes over what a reload may change at once, and whom it asks at zero.
+
+    `work` says what it has asked so far.
+    """
 
     source: Source
     adopt: Callable[[Section], None]
+    work: Callable[[], SourceWork]
     gateways: Gateways | None = None
 
 
@@ -37,7 +42,7 @@ def source_of(
         targets = PodTargets(page, pods)
     pages = ScrapeSource(ScrapeSettings(name=name, **values), clock, targets)
     if section.prometheus is None:
-        return BuiltSource(pages, lambda _: None)
+        return BuiltSource(pages, lambda _: None, pages.work)
     return _queried(name, pages, section.prometheus)
 
 
@@ -60,10 +65,10 @@ def _prometheus(name: str, section: PrometheusSection) -> BuiltSource:
         if isinstance(changed, PrometheusSection):
             source.use_queries(changed.queries)
 
-    return BuiltSource(source, adopt, source.own_queries)
+    return BuiltSource(source, adopt, source.work, source.own_queries)
 
 
-def _queried(name: str, pages: Source, section: QueriesSection) -> BuiltSource:
+def _queried(name: str, pages: ScrapeSource, section: QueriesSection) -> BuiltSource:
     from scaler.adapters.own_queries import OwnQueries  # noqa: PLC0415
     from scaler.adapters.prometheus_api import PrometheusApi  # noqa: PLC0415
     from scaler.adapters.prometheus_settings import (  # noqa: PLC0415
@@ -82,4 +87,7 @@ def _queried(name: str, pages: Source, section: QueriesSection) -> BuiltSource:
         if isinstance(changed, ScrapeSection):
             queries.use_queries(changed.queries)
 
-    return BuiltSource(QueriedSource(pages, api, queries), adopt, queries)
+    def work() -> SourceWork:
+        return pages.work().beside(api.work())
+
+    return BuiltSource(QueriedSource(pages, api, queries), adopt, work, queries)

@@ -82,6 +82,46 @@ AGE = Family(
     "Time since the source last said anything; absent while it never did.",
     ("source",),
 )
+_REQUEST = ("source", "request")
+REQUESTS = Family(
+    f"{PREFIX}source_requests",
+    "counter",
+    "Requests of a source that have ended, by kind (`scrape`, or what a query asks for) and "
+    "outcome (`ok`, or the kind of error). One with its retries counts once.",
+    (*_REQUEST, "outcome"),
+)
+RETRIES = Family(
+    f"{PREFIX}source_request_retries", "counter", "Attempts after a request's first.", _REQUEST
+)
+PARTIAL = Family(
+    f"{PREFIX}source_partial_answers",
+    "counter",
+    "Answers with a warning that something may be missing in them.",
+    _REQUEST,
+)
+REQUEST_SECONDS = Family(
+    f"{PREFIX}source_request_seconds",
+    "counter",
+    "How long the requests took, retries included, added up.",
+    _REQUEST,
+)
+RECEIVED = Family(
+    f"{PREFIX}source_received_bytes", "counter", "Bytes of the answers, decompressed.", ("source",)
+)
+TARGETS = Family(f"{PREFIX}source_targets", "gauge", "Targets that a source scrapes.", ("source",))
+FAILING_TARGETS = Family(
+    f"{PREFIX}source_failing_targets",
+    "gauge",
+    "Targets whose newest scrape failed.",
+    ("source",),
+)
+SOURCE_FAULT = Family(
+    f"{PREFIX}source_fault",
+    "gauge",
+    "1 while the list of targets, or a file with secrets, cannot be read and what was read before "
+    "stays in force, 0 otherwise.",
+    ("source", "fault"),
+)
 
 COUNTED = (CALLS, STREAMS, ENDED_STREAMS, QUERIES)
 READ = (
@@ -95,4 +135,12 @@ READ = (
     FAILED_TICKS,
     COVERAGE,
     AGE,
+    REQUESTS,
+    RETRIES,
+    PARTIAL,
+    REQUEST_SECONDS,
+    RECEIVED,
+    TARGETS,
+    FAILING_TARGETS,
+    SOURCE_FAULT,
 )

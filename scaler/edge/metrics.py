@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -19,6 +19,7 @@ from scaler import __version__
 from scaler.control.board import Board, Posting
 from scaler.control.follower import Follower
 from scaler.control.registry import Registry
+from scaler.control.source_work import SourceWork
 from scaler.core.units import Seconds
 from scaler.core.workload import WorkloadKey
 from scaler.edge.explained import undecided_because
@@ -28,8 +29,16 @@ from scaler.edge.families import (
     COVERAGE,
     DECISIONS,
     FAILED_TICKS,
+    FAILING_TARGETS,
     FINDING,
+    PARTIAL,
     REASON,
+    RECEIVED,
+    REQUEST_SECONDS,
+    REQUESTS,
+    RETRIES,
+    SOURCE_FAULT,
+    TARGETS,
     TICKS,
     UNRESOLVED,
     WORKLOADS,
@@ -40,7 +49,7 @@ from scaler.edge.measures import Measures
 
 
 class BoardCollector(Collector):
-    """Reads registry, board and followers at the moment of the scrape."""
+    """Reads registry, board, followers and sources at the moment of the scrape."""
 
     def __init__(
         self,
@@ -48,12 +57,14 @@ class BoardCollector(Collector):
         registry: Registry,
         board: Board,
         followers: Sequence[Follower],
+        works: Mapping[str, Callable[[], SourceWork]],
         now: Callable[[], Seconds],
     ) -> None:
-        """Read from these; `now` is the wall clock."""
+        """Read from these; `works` are the sources' by name, `now` is the wall clock."""
         self._registry = registry
         self._board = board
         self._followers = followers
+        self._works = works
         self._now = now
 
     def describe(self) -> list[Metric]:
@@ -69,6 +80,9 @@ class BoardCollector(Collector):
         yield from self._registered()
         yield self._decisions()
         yield from self._sources(now)
+        works = {name: work() for name, work in self._works.items()}
+        yield from _requests(works)
+        yield from _targets(works)
 
     def _workloads(self, postings: list[Posting], now: Seconds) -> Iterator[Metric]:
         for gauge in WORKLOAD_GAUGES:
@@ -103,6 +117,32 @@ class BoardCollector(Collector):
         yield _gauge(COVERAGE, ((name, s.coverage) for name, s in stats if s.ticks))
         heard = [(name, s.last_heard) for name, s in stats if s.last_heard]
         yield _gauge(AGE, ((name, max(0.0, now - last)) for name, last in heard))
+
+
+def _requests(works: Mapping[str, SourceWork]) -> Iterator[Metric]:
+    asked = [
+        ((name, kind), requests)
+        for name, work in works.items()
+        for kind, requests in work.requests.items()
+    ]
+    ended = (((*of, end), float(n)) for of, each in asked for end, n in each.ended.items())
+    yield _counter(REQUESTS, ended)
+    yield _counter(RETRIES, ((of, each.retried) for of, each in asked))
+    yield _counter(PARTIAL, ((of, each.partial) for of, each in asked))
+    yield _counter(REQUEST_SECONDS, ((of, each.seconds) for of, each in asked))
+    yield _counter(RECEIVED, (((name,), work.received) for name, work in works.items()))
+
+
+def _targets(works: Mapping[str, SourceWork]) -> Iterator[Metric]:
+    scraped = [((name,), work.targets) for name, work in works.items() if work.targets]
+    yield _gauge(TARGETS, ((name, targets.known) for name, targets in scraped))
+    yield _gauge(FAILING_TARGETS, ((name, targets.failing) for name, targets in scraped))
+    faults = (
+        ((name, fault), float(found))
+        for name, work in works.items()
+        for fault, found in work.faults.items()
+    )
+    yield _gauge(SOURCE_FAULT, faults)
 
 
 def _findings(postings: Iterable[Posting]) -> Iterator[tuple[tuple[str, ...], float | None]]:
@@ -146,7 +186,9 @@ def register(
     now: Callable[[], Seconds],
 ) -> CollectorRegistry:
     """Put the board and the process beside what is counted; return the registry to scrape."""
-    collector = BoardCollector(registry=registry, board=board, followers=followers, now=now)
+    collector = BoardCollector(
+        registry=registry, board=board, followers=followers, works=measures.works, now=now
+    )
     measures.registry.register(collector)
     ProcessCollector(registry=measures.registry)
     return measures.registry

@@ -87,6 +87,9 @@ async def test_keda_is_told_when_somebody_comes(tmp_path: Path) -> None:
             assert set(gateway.asked) == {'sum(queue{namespace="prod"})'}
             _, metrics = await running.get("/metrics")
             assert 'operation="activation",outcome="ok"' in metrics
+            ended = 'source_requests_total{outcome="ok",request="%s",source="engines"} '
+            assert ended % "scrape" in metrics
+            assert float(metrics.partition(ended % "query")[2].split()[0]) >= 1
             assert 'vllm_scaler_activation_demand{namespace="prod"' in metrics
 
 

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from scaler.control.follower import Follower
 from scaler.control.ports import SourceBusy, SourceDenied, SourceError
+from scaler.control.source_work import Requests, SourceWork, Targets, outcomes
 from scaler.core.diagnosis import diagnose
 from scaler.core.diagnosis_finding import Kind
 from scaler.core.learned import Learned
@@ -197,6 +198,45 @@ async def test_a_failed_recall_is_counted_and_passed_on() -> None:
     labels = frozenset({"paris", "recall", "denied"})
     assert scraped(world)[("vllm_scaler_source_duration_seconds_count", labels)] == 1
     assert source.name == "paris"
+
+
+def test_the_requests_of_each_source_are_published() -> None:
+    """By source, kind and outcome; a source without targets has no number of them, not even 0."""
+    world = World()
+    queries = Requests(ended=outcomes({"ok": 9, "busy": 2}), seconds=1.5, retried=3, partial=1)
+    scrapes = Requests(ended=outcomes({"ok": 40}), seconds=0.5)
+    lists = {"targets": True, "secrets": False}
+    pages = SourceWork(
+        requests={"scrape": scrapes},
+        received=4_000,
+        targets=Targets(known=5, failing=1),
+        faults=lists,
+    )
+    world.measures.works["paris"] = lambda: SourceWork(requests={"rates": queries}, received=700)
+    world.measures.works["rome"] = lambda: pages
+    values = scraped(world)
+    found = {
+        (name.removeprefix("vllm_scaler_source_"), *sorted(labels)): value
+        for (name, labels), value in values.items()
+        if name.startswith("vllm_scaler_source_") and value
+    }
+    assert found == {
+        ("requests_total", "ok", "paris", "rates"): 9,
+        ("requests_total", "busy", "paris", "rates"): 2,
+        ("requests_total", "ok", "rome", "scrape"): 40,
+        ("request_retries_total", "paris", "rates"): 3,
+        ("partial_answers_total", "paris", "rates"): 1,
+        ("request_seconds_total", "paris", "rates"): 1.5,
+        ("request_seconds_total", "rome", "scrape"): 0.5,
+        ("received_bytes_total", "paris"): 700,
+        ("received_bytes_total", "rome"): 4_000,
+        ("targets", "rome"): 5,
+        ("failing_targets", "rome"): 1,
+        ("fault", "rome", "targets"): 1,
+    }
+    never = frozenset({"rome", "scrape", "denied"})
+    assert values[("vllm_scaler_source_requests_total", never)] == 0
+    assert ("vllm_scaler_source_targets", frozenset({"paris"})) not in values
 
 
 async def test_a_follower_s_ticks_and_decisions_are_counted() -> None:

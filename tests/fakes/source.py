@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from scaler.control.ports import SourceError
+from scaler.control.source_work import OK, Requests, SourceWork, Targets, outcomes
 from scaler.core.reading import LatencyBuckets, Reading, ReplicaReading
 from scaler.core.units import RATE_WINDOW
 from scaler.core.workload import Selection
@@ -27,6 +29,7 @@ class FakeSource:
         self.hangs = False
         self.recalls_wait: asyncio.Event | None = None
         self.breaks_at_recall: Exception | None = None
+        self._ended: Counter[str] = Counter()
         self._name = name
         self._remembers = remembers
 
@@ -47,7 +50,23 @@ class FakeSource:
             await asyncio.Event().wait()
         if self.down is not None:
             return dict.fromkeys(selections, self.down)
-        return {selection: self.script(selection, at) for selection in selections}
+        answers = {selection: self.script(selection, at) for selection in selections}
+        self._ended.update(
+            each.kind if isinstance(each, SourceError) else OK for each in answers.values()
+        )
+        return answers
+
+    def work(self) -> SourceWork:
+        """Count what the script answered as one scrape each, of a second and a byte."""
+        count = self._ended.total()
+        scrapes = Requests(ended=outcomes(self._ended), seconds=float(count))
+        targets = Targets(known=1, failing=0)
+        return SourceWork(
+            requests={"scrape": scrapes},
+            received=count,
+            targets=targets,
+            faults={"targets": False, "secrets": False},
+        )
 
     async def recall(
         self, selection: Selection, start: float, end: float, step: float

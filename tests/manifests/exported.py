@@ -103,7 +103,9 @@ class Scaler:
         self._measures = Measures()
         self._registry = Registry(_resolve, self.clock.now)
         board = Board()
-        source = MeasuredSource(FakeSource(fleet.reading, "engines"), self._measures)
+        engines = FakeSource(fleet.reading, "engines")
+        self._measures.works["engines"] = engines.work
+        source = MeasuredSource(engines, self._measures)
         self.follower = Follower(source, self._registry, board, fleet.cluster)
         self.server = GrpcServer(
             registry=self._registry, board=board, now=self.clock.now, measures=self._measures

@@ -118,6 +118,21 @@ def test_the_wait_is_shown_while_something_lasts_and_only_then(scraped_hour: str
     assert min(when for when, _ in seen) >= BEGIN + 20 * MINUTE
 
 
+@pytest.mark.prometheus
+def test_each_kind_of_trouble_has_its_row(scraped_hour: str) -> None:
+    """Source, queries and configuration stand side by side; in this hour only the first fails."""
+    (trouble,) = [each for each in QUERIES if each.where == "workload.json: Trouble: A"]
+    seen = {
+        str(at(row, "metric", "__name__")): {value for _, value in rows(row, "values")}
+        for row in series(scraped_hour, trouble)
+    }
+    assert seen == {
+        "vllm_scaler_source_trouble": {"0", "1"},
+        "vllm_scaler_query_trouble": {"0"},
+        "vllm_scaler_configuration_fault": {"0"},
+    }
+
+
 def test_the_committed_files_are_what_the_code_makes() -> None:
     """A dashboard that was edited by hand, or not written anew, is found out."""
     assert differing(FOLDER) == []

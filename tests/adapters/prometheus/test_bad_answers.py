@@ -7,6 +7,7 @@ import base64
 import json
 import re
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -204,7 +205,13 @@ async def test_a_fault_that_passes_is_tried_again(server: Server) -> None:
         return await (bad if fresh else good)(request)
 
     server.handler = every_first
-    assert not isinstance(await read(server.source()), SourceUnreachable)
+    source = server.source()
+    assert not isinstance(await read(source), SourceUnreachable)
+    work = source.work()
+    told = list(work.requests.values())
+    assert sum(each.retried for each in told) == len(seen) == len(server.forms) / 2
+    assert sum((Counter(each.ended) for each in told), Counter()) == {"ok": len(seen)}
+    assert work.received == len(seen) * (len("busy") + len(json.dumps(vector())))
 
 
 async def test_silence_and_trickle_end_at_the_deadline(server: Server) -> None:

@@ -14,6 +14,7 @@ from scaler.adapters.queried_source import QueriedSource
 from scaler.adapters.sources import BuiltSource, source_of
 from scaler.config.sections import QueriesSection, ScrapeSource
 from scaler.control.ports import SelectionInvalid, SourceError, SourceUnreachable
+from scaler.control.source_work import Targets
 from scaler.core.reading import Reading
 from scaler.core.units import TICK, tick_at
 from scaler.core.workload import Selection
@@ -85,6 +86,12 @@ async def test_both_ways_meet_in_one_reading(url: str, tmp_path: Path) -> None:
         assert with_queries.replicas == without.replicas != ()
         assert await demand(found, asks) == 7.0
         assert list(await found.source.recall(asks, NOW - 4 * TICK, NOW, TICK)) == []
+        work = found.work()
+        assert {kind: each.ended["ok"] for kind, each in work.requests.items()} == {
+            "scrape": 1,
+            "query": 3,
+        }
+        assert work.targets == Targets(known=1, failing=0)
 
 
 @pytest.mark.prometheus

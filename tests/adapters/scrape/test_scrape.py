@@ -19,6 +19,7 @@ from scaler.control.ports import (
     SourceError,
     SourceUnreachable,
 )
+from scaler.control.source_work import Targets, outcomes
 from scaler.core.quantile import percentile
 from scaler.core.reading import Reading, ReplicaReading
 from scaler.core.sample import take_sample
@@ -440,6 +441,12 @@ async def test_a_bad_page_is_told_and_disturbs_no_other(
     assert stats.scrapes == {"ok": 1, kind.kind: 1}
     assert stats.last_ok == world.clock.now()
     assert stats.seconds > 0
+    work = world.source.work()
+    assert work.requests["scrape"].ended == outcomes(stats.scrapes)
+    assert work.requests["scrape"].seconds == stats.seconds
+    assert work.targets == Targets(known=2, failing=1)
+    assert work.received >= len(engine_page())
+    assert work.faults == {"targets": False, "secrets": False}
 
 
 @pytest.mark.parametrize("value", ["NaN", "-nan", "+Inf", "-Inf", "-1"])
@@ -554,6 +561,7 @@ async def test_a_token_is_read_anew_and_never_told(engines: Engines, tmp_path: P
     await world.scrape()
     assert seen == [f"Bearer {CANARY}-{age}" for age in ("old", "new", "new")]
     assert "token cannot be read" in (world.source.stats.secrets_fault or "")
+    assert world.source.work().faults == {"targets": False, "secrets": True}
     found = await world.read(chosen())
     assert isinstance(found, SourceDenied)
     assert CANARY not in str(found)
