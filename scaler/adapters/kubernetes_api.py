@@ -11,7 +11,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -29,6 +29,7 @@ from scaler.adapters.kubernetes_errors import (
     TokenRefused,
     ViewExpired,
 )
+from scaler.adapters.kubernetes_patience import Recall
 from scaler.adapters.kubernetes_settings import KubernetesSettings
 from scaler.control.ports import Clock
 from scaler.core.units import Seconds
@@ -188,6 +189,7 @@ class Link:
     api: KubernetesApi
     settings: KubernetesSettings
     clock: Clock
+    recall: Recall = field(default_factory=Recall)
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

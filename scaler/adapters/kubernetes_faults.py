@@ -37,7 +37,7 @@ def faults_of(
         for sentence in _of_mirror(mirror, settings, now):
             said[sentence] = None
     for kind in kinds:
-        for sentence in _of_kind(kind, settings):
+        for sentence in _of_kind(kind, settings, now):
             said[sentence] = None
     return tuple(said)[:_MOST_TOLD]
 
@@ -48,11 +48,13 @@ def _of_mirror(mirror: Reflector[Any], settings: KubernetesSettings, now: Second
     cost = _COSTS.get(resource, f"counts are read one by one every {settings.poll_every:g} s")
     if mirror.denied:
         cure = "" if mirror.namespace else ", or name the namespaces"
-        yield f"may not list {resource} {where}: {cost} (grant list and watch{cure})"
+        told = _refused(now, mirror.refused_at, settings.denied_every)
+        yield f"may not list {resource} {where}: {cost} ({told}: grant list and watch{cure})"
     elif isinstance(mirror.fault, ClusterMissing):
         yield f"{resource} are unknown to the API server: {cost} (is KEDA, or the CRD, installed?)"
-    elif mirror.unwatchable:
-        yield f"may not watch {resource} {where}: {polled} (grant watch)"
+    elif mirror.unwatchable and not mirror.trouble:
+        told = _refused(now, mirror.refused_at, settings.poll_every)
+        yield f"may not watch {resource} {where}: {polled} ({told}: grant watch)"
     if mirror.odd:
         namespace, name = min(mirror.odd)
         yield (
@@ -65,21 +67,29 @@ def _of_mirror(mirror: Reflector[Any], settings: KubernetesSettings, now: Second
         yield f"{trouble} ({resource} {where} were last seen {age})"
 
 
-def _of_kind(kind: TargetKind, settings: KubernetesSettings) -> Iterable[str]:
+def _of_kind(kind: TargetKind, settings: KubernetesSettings, now: Seconds) -> Iterable[str]:
     version, name = kind.name
     if kind.plural is None and kind.fault is not None:
         yield f"scale targets of kind {name} ({version}) cannot be found: {kind.fault}"
-    for namespace, (error, _) in kind.scale_faults.items():
+    for namespace, (error, tried_at) in kind.scale_faults.items():
         where = _where(namespace if settings.namespaces else None)
         if isinstance(error, RightMissing):
             yield (
                 f"may not read {kind.plural}/scale {where}: current is the HPA's, late by up to "
-                "half a minute, and pods are not known (grant get)"
+                "half a minute, and pods are not known "
+                f"({_refused(now, tried_at, settings.denied_every)}: grant get)"
             )
         elif isinstance(error, ClusterMissing):
             yield f"{kind.plural} have no /scale, so that neither KEDA nor we can read a count"
         else:
             yield f"{kind.plural}/scale cannot be read {where}: {error}"
+
+
+def _refused(now: Seconds, at: Seconds | None, every: Seconds) -> str:
+    """Say how old the refusal is: the right may have been granted since."""
+    return (
+        f"refused {max(0.0, now - (now if at is None else at)):.0f} s ago, tried every {every:g} s"
+    )
 
 
 def _where(namespace: str | None) -> str:

@@ -17,6 +17,7 @@ from scaler.adapters.kubernetes_errors import (
     ClusterAnswerInvalid,
     ClusterBusy,
     ClusterError,
+    ClusterMissing,
     ClusterUnreachable,
     RightMissing,
     ViewExpired,
@@ -86,8 +87,10 @@ class Reflector(Generic[T]):
         self.fault: Exception | None = None
         self.unwatchable = False
         """Whether it may be listed, but not watched."""
+        self.refused_at: Seconds | None = None
+        """When a right was last found to be missing."""
         self._link = link
-        self._patience = Patience(link.clock, link.settings.denied_every)
+        self._patience = Patience(link.clock, link.settings.denied_every, link.recall)
         self._changed = changed
         self._position: str | None = None
         self._failures = 0
@@ -122,11 +125,18 @@ class Reflector(Generic[T]):
             if not self.unwatchable:
                 self._log(f"may not watch: {error}")
             self.unwatchable = True
+            self.refused_at = self._link.clock.now()
             self._position = None
-            await self._patience.pause(self._link.settings.poll_every)
+            await self._patience.pause_or_recall(self._link.settings.poll_every)
 
     def _failed(self, error: Exception) -> None:
-        self._failures += 1
+        refused_before = isinstance(self.fault, RightMissing | ClusterMissing)
+        # After a refusal the view is missed already: no failure is passing.
+        self._failures = max(self._failures + 1, _NOT_PASSING if refused_before else 0)
+        if isinstance(error, RightMissing):
+            self.refused_at = self._link.clock.now()
+        elif isinstance(error, ClusterUnreachable) and (refused_before or self._failures == 1):
+            self._link.recall.call(self._link.clock.now())
         if isinstance(error, ViewExpired | ClusterAnswerInvalid) or self._failures >= _LOST_AFTER:
             self._position = None
         self.fault = error
@@ -147,6 +157,8 @@ class Reflector(Generic[T]):
     def _proven(self) -> None:
         """Note that at this moment the mirror is true."""
         self.seen_at = self._link.clock.now()
+        if self.denied:
+            self._link.recall.call(self.seen_at)
         self.fault = None
         self._failures = 0
         self._told = ""
@@ -229,6 +241,8 @@ class Reflector(Generic[T]):
                 lasts=self._link.settings.watch_for + self._link.settings.grace,
                 accept=self.kind.accept("PartialObjectMetadata"),
             ) as lines:
+                if self.unwatchable:
+                    self._link.recall.call(self._link.clock.now())
                 self.unwatchable = False
                 await self._follow(lines)
         except ClusterUnreachable:

@@ -130,7 +130,7 @@ class ScaleTargets:
         self.kinds: dict[KindName, TargetKind] = {}
         self._link = link
         self._changed = changed
-        self._patience = Patience(link.clock, link.settings.denied_every)
+        self._patience = Patience(link.clock, link.settings.denied_every, link.recall)
         self._followed: dict[Target, _Followed] = {}
         self._due: set[Target] = set()
         self._queue: asyncio.Queue[Target] = asyncio.Queue()
@@ -269,7 +269,8 @@ class ScaleTargets:
             waiting.update(target for target in self._followed if self._is_polled(target))
         for target in waiting:
             tried_at = self._followed[target].tried_at
-            if not 0 <= now - tried_at < self._link.settings.poll_every:
+            recalled = self.scale_denied(target) and self._link.recall.since(tried_at, now)
+            if recalled or not 0 <= now - tried_at < self._link.settings.poll_every:
                 self._enqueue(target)
 
     def _is_polled(self, target: Target) -> bool:
@@ -286,7 +287,9 @@ class ScaleTargets:
             denied_at = kind.denied_at(target.namespace)
             if denied_at is not None:
                 # One tries for all; the others follow once it is let in.
-                if self._link.clock.now() - denied_at < self._link.settings.denied_every:
+                now = self._link.clock.now()
+                waits = 0 <= now - denied_at < self._link.settings.denied_every
+                if waits and not self._link.recall.since(denied_at, now):
                     continue
                 kind.scale_faults[target.namespace] = (
                     kind.scale_faults[target.namespace][0],
@@ -313,6 +316,8 @@ class ScaleTargets:
             if not isinstance(error, ClusterMissing) or head is not None:
                 kind.scale_faults[target.namespace] = (error, asked_at)
         else:
+            if kind.denied_at(target.namespace) is not None:
+                self._link.recall.call(self._link.clock.now())
             kind.scale_faults.pop(target.namespace, None)
             followed.counted = Counted(found.spec.replicas, _selector(target, found))
             followed.read_at = asked_at

@@ -81,3 +81,18 @@ async def until(
                 await asyncio.sleep(0.01)
     except TimeoutError:
         raise AssertionError(f"did not come about within {within:g} s") from None
+
+
+def current(cluster: KubernetesCluster, name: str = "chat") -> int | None:
+    """Return the count that the adapter shows."""
+    found = cluster.scale("llm", name)
+    return None if found is None else found.current
+
+
+def known(cluster: KubernetesCluster) -> bool:
+    """Say whether the adapter knows all there is to know of `chat`."""
+    return (
+        current(cluster) is not None
+        and cluster.pods("llm", "chat") is not None
+        and cluster.situation("llm", "chat") is not None
+    )
