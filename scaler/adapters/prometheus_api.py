@@ -83,16 +83,17 @@ class PrometheusApi:
         return await self._counted(kind, "query_range", form, deadline)
 
     def stats(self) -> Mapping[str, QueryStats]:
-        """Return what became of the queries, by kind."""
+        """Return what became of the queries, by kind; any thread may ask."""
+        # Looked up with get: an entry made here could take the place of one that counts already.
         return {
             kind: QueryStats(
                 asked=self._asked[kind],
                 answered=self._answered[kind],
                 retried=self._retries[kind],
-                seconds=self._seconds[kind],
-                slowest=self._slowest[kind],
+                seconds=self._seconds.get(kind, 0.0),
+                slowest=self._slowest.get(kind, 0.0),
                 partial=self._partial[kind],
-                faults=dict(self._faults[kind]),
+                faults=dict(self._faults.get(kind, {})),
             )
             for kind in sorted(self._asked)
         }

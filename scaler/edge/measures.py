@@ -16,7 +16,8 @@ _QUERY_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 class Measures:
     """Counters and durations, on a registry of the scaler's own.
 
-    `works` are asked at each scrape what the sources have done, by the sources' names.
+    `works` are asked at each scrape what the sources have done, by the sources' names, and in the
+    thread that writes the page.
     """
 
     def __init__(self) -> None:
