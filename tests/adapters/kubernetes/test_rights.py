@@ -227,3 +227,16 @@ async def test_an_outage_is_not_told_as_a_right_to_scale_that_is_missing(
             lambda: clock.advance(0.5),
         )
         assert not any("may not" in fault for fault in cluster.faults)
+
+
+async def test_a_clock_that_is_set_back_makes_no_refusal_last(
+    server: ApiServer, config: Path
+) -> None:
+    """A refusal from the future is tried again at once, and not when the clock has caught up."""
+    clock = FakeClock()
+    server.faults.deny(DEPLOYMENTS, "get", subresource="scale")
+    async with following(config, replace(QUICK, denied_every=30.0), clock) as cluster:
+        await until(lambda: any("may not read deployments/scale" in f for f in cluster.faults))
+        server.faults.allow(DEPLOYMENTS, "get", subresource="scale")
+        clock.set(clock.now() - 3600.0)
+        await until(lambda: known(cluster) and cluster.faults == (), lambda: clock.advance(0.5))
