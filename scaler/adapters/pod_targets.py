@@ -55,17 +55,20 @@ class PodTargets:
         }
         made: dict[tuple[str, str], tuple[Pod, Target]] = {}
         portless: list[str] = []
+        homeless: list[str] = []
         for (namespace, _), pods in self._last.items():
             for pod in pods:
                 if pod.ip is None or pod.terminating:
                     continue
-                target = self._target(namespace, pod, pod.ip)
-                if target is None:
+                address = _in_url(pod.ip)
+                if address is None:
+                    homeless.append(pod.name)
+                elif (target := self._target(namespace, pod, address)) is None:
                     portless.append(pod.name)
                 else:
                     made[namespace, pod.name] = pod, target
         self._made = made
-        self._tell(portless)
+        self._tell(portless, homeless)
         return self._adopt([pair for _, pair in sorted(made.items())])
 
     def _adopt(self, made: list[tuple[Pod, Target]]) -> bool:
@@ -77,7 +80,7 @@ class PodTargets:
         self.targets = targets
         return changed
 
-    def _target(self, namespace: str, pod: Pod, ip: str) -> Target | None:
+    def _target(self, namespace: str, pod: Pod, host: str) -> Target | None:
         known = self._made.get((namespace, pod.name))
         if known is not None and known[0] is pod:
             return known[1]
@@ -85,7 +88,7 @@ class PodTargets:
         port = pod.ports.get(page.port) if isinstance(page.port, str) else page.port
         if port is None:
             return None
-        address = f"{_in_url(ip)}:{port}"
+        address = f"{host}:{port}"
         own = {"instance": address, "namespace": namespace, "pod": pod.name}
         return Target(
             address=address,
@@ -95,17 +98,28 @@ class PodTargets:
             labels={**{_NO_LABEL.sub("_", k): v for k, v in pod.labels.items()}, **own},
         )
 
-    def _tell(self, portless: list[str]) -> None:
-        fault = None
+    def _tell(self, portless: list[str], homeless: list[str]) -> None:
+        faults = []
         if portless:
-            fault = (
+            faults.append(
                 f'{len(portless)} pods, such as {min(portless)}, have no port named "'
                 f"{self._page.port}\": name the container's port, or set pods.port to its number"
             )
+        if homeless:
+            faults.append(
+                f"{len(homeless)} pods, such as {min(homeless)}, have a podIP that is no address, "
+                "and are not asked: look at their status"
+            )
+        fault = "; ".join(faults) or None
         if fault is not None and self.fault is None:
-            _log.warning("pods-without-port", error=fault)
+            _log.warning("pods-not-asked", error=fault)
         self.fault = fault
 
 
-def _in_url(ip: str) -> str:
-    return f"[{ip}]" if ipaddress.ip_address(ip).version == 6 else ip  # noqa: PLR2004
+def _in_url(ip: str) -> str | None:
+    """Return an address as a URL has it; None where it is none."""
+    try:
+        version = ipaddress.ip_address(ip).version
+    except ValueError:
+        return None
+    return f"[{ip}]" if version == 6 else ip  # noqa: PLR2004

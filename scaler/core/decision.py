@@ -337,6 +337,8 @@ def _proven_idle(
         # A request may fit between two samples: what it leaves is tokens.
         s.idle
         and s.unseen == 0
+        # It may have lost its readiness under the very load that nobody sees.
+        and s.overdue == 0
         and not s.token_rate
         and (s.activation == 0 if asked else not s.activation)
         for s in window

@@ -42,8 +42,9 @@ def test_growth_is_not_held_up_by_a_crash_loop() -> None:
     assert decision.desired > 5
 
 
-def test_an_idle_fleet_may_go_to_sleep_beside_a_crash_loop() -> None:
-    """Idleness is proven by those that serve."""
-    sample = replace(IDLE, overdue=1)
-    decision = decided(steady(sample, 60), scale=Scale(current=5))
-    assert (decision.desired, decision.active) == (1, False)
+def test_an_idle_fleet_shrinks_beside_a_crash_loop_and_sleeps_without_it() -> None:
+    """Kubernetes takes the one first that is not Ready; until then nobody knows what it was at."""
+    beside = decided(steady(replace(IDLE, overdue=1), 60), scale=Scale(current=5))
+    assert (beside.desired, beside.active) == (1, True)
+    without = decided(steady(IDLE, 60), scale=Scale(current=4))
+    assert (without.desired, without.active) == (1, False)

@@ -106,6 +106,17 @@ def test_a_pod_without_the_port_is_told() -> None:
     assert targets.fault is None
 
 
+@pytest.mark.parametrize("ip", ["010.0.0.1", "bogus", " ", "127.9.0.9/24", "10.0.0.1:80", "::g"])
+def test_an_address_that_is_none_concerns_its_pod_alone(ip: str) -> None:
+    """Whatever a status says: the others are asked, and a person is told."""
+    placed: Placed = {("prod", "chat"): (pod("chat-0", ip), pod("chat-1", "10.0.0.8"))}
+    targets = PodTargets(PodPage(), lambda: placed)
+    assert targets.look()
+    assert [target.pod for target in targets.targets] == ["chat-1"]
+    assert targets.fault is not None
+    assert targets.fault.startswith("1 pods, such as chat-0, have a podIP that is no address")
+
+
 def test_labels_are_those_of_the_pod() -> None:
     """As Prometheus writes them; what says whose the page is cannot be overwritten."""
     labels = {"app.kubernetes.io/name": "vllm", "pod": "mine", "tier": "gold"}
