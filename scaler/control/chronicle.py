@@ -66,10 +66,14 @@ class Chronicle:
             and self._placement.pods(sight) is not None
             and not self._placement.is_own(sight, history.replicas)
         }
-        for sight in mixed:
-            del self.histories[sight]
-            self._minutes_wanted.pop(sight, None)
+        self.forget(mixed)
         return frozenset(mixed)
+
+    def forget(self, sights: Collection[Sight]) -> None:
+        """Forget what was remembered of these, who are something else now."""
+        for sight in sights:
+            self.histories.pop(sight, None)
+            self._minutes_wanted.pop(sight, None)
 
     def doubt(self, late: Mapping[Sight, Seconds]) -> None:
         """Take back what samples seemed to prove that were taken of too few pods."""

@@ -168,15 +168,23 @@ class Follower:
     def _look_at_pods(self, entries: Sequence[tuple[Entry, Selection]]) -> None:
         """Look at the pods; who is now seen for what it is, is taken in anew."""
         self._look(entries)
-        mixed = self._chronicle.forget_mixed()
-        for entry, selection in entries:
-            if sight_of(entry.key, selection) in mixed:
-                self._admitted.pop(entry.key, None)
-                self._judgements.pop(entry.key, None)
+        self._take_in_anew(entries, self._chronicle.forget_mixed())
 
     def _look(self, entries: Collection[tuple[Entry, Selection]]) -> None:
         sights = {sight_of(entry.key, selection) for entry, selection in entries}
-        self._chronicle.doubt(self._placement.look(sights))
+        late = self._placement.look(sights)
+        others = self._placement.retargeted(sights)
+        self._chronicle.forget(others)
+        self._take_in_anew(entries, others)
+        self._chronicle.doubt(late)
+
+    def _take_in_anew(
+        self, entries: Iterable[tuple[Entry, Selection]], sights: Collection[Sight]
+    ) -> None:
+        for entry, selection in entries:
+            if sight_of(entry.key, selection) in sights:
+                self._admitted.pop(entry.key, None)
+                self._judgements.pop(entry.key, None)
 
     def _forget_old(self, at: Seconds) -> None:
         """Drop the samples that no workload of a sight needs any more."""

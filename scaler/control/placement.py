@@ -42,11 +42,13 @@ def pods_of_source(
 class _Known:
     """What is known of one ScaledObject's pods: now (None: not at present), and last.
 
-    `listed` are the names that were told last; None before the first list.
+    `listed` are the names that were told last; None before the first list. `target` is the kind and
+    the name of the scale target whose pods they are.
     """
 
     present: tuple[Pod, ...] | None = None
     listed: frozenset[str] | None = None
+    target: tuple[str, str] | None = None
     lead_time: Seconds | None = None
     kin: Kin = _NOBODY
     kin_basis: frozenset[tuple[str, str]] = frozenset()
@@ -63,6 +65,7 @@ class Placement:
         """Know nothing yet."""
         self._cluster = cluster
         self._known: dict[tuple[str, str], _Known] = {}
+        self._retargeted: set[tuple[str, str]] = set()
 
     def keep_only(self, sights: Collection[Sight]) -> None:
         """Forget all others."""
@@ -81,6 +84,7 @@ class Placement:
             known = self._known.setdefault((namespace, name), _Known())
             known.present = pods = self._cluster.pods(namespace, name)
             if pods is not None:
+                self._look_at_target((namespace, name), known, pods)
                 since = _late_since(pods, known.listed)
                 known.listed = frozenset(pod.name for pod in pods)
                 if since is not None:
@@ -93,6 +97,26 @@ class Placement:
                 if situation is not None:
                     known.kin = kin_of_target(situation.target_kind, situation.target_name)
         return {sight: late[sight.place] for sight in sights if sight.place in late}
+
+    def retargeted(self, sights: Collection[Sight]) -> frozenset[Sight]:
+        """Return, once, those of these whose ScaledObject has come to scale something else."""
+        found = frozenset(sight for sight in sights if sight.place in self._retargeted)
+        self._retargeted -= {sight.place for sight in found}
+        return found
+
+    def _look_at_target(self, place: tuple[str, str], known: _Known, pods: Collection[Pod]) -> None:
+        """Forget what was learned of another target; whenever that changes its pods do, too."""
+        if known.listed == frozenset(pod.name for pod in pods) or self._cluster is None:
+            return
+        situation = self._cluster.situation(*place)
+        if situation is None:
+            return
+        target = situation.target_kind, situation.target_name
+        if known.target is not None and known.target != target:
+            known.lead_time, known.kin, known.kin_basis = None, _NOBODY, frozenset()
+            known.listed = None
+            self._retargeted.add(place)
+        known.target = target
 
     def pods(self, sight: Sight) -> tuple[Pod, ...] | None:
         """Return the pods as they were last looked at; None where they are not known."""

@@ -51,7 +51,13 @@ def both(_: Selection, at: float) -> Reading:
     return replace(busy, replicas=(*calm.replicas, *busy.replicas))
 
 
-def shared(script: Script, cluster: FakeCluster, *, model: str | None = "one-model") -> House:
+def shared(
+    script: Script,
+    cluster: FakeCluster,
+    *,
+    model: str | None = "one-model",
+    remembers: bool = True,
+) -> House:
     """Wire a follower in which every trigger selects the same series."""
 
     def resolve(trigger: Trigger) -> Resolved:
@@ -61,7 +67,7 @@ def shared(script: Script, cluster: FakeCluster, *, model: str | None = "one-mod
 
     clock = FakeClock()
     registry, board = Registry(resolve, clock.now), Board()
-    source = FakeSource(script)
+    source = FakeSource(script, remembers=remembers)
     return House(
         clock, registry, board, source, cluster, Follower(source, registry, board, cluster)
     )
@@ -314,3 +320,31 @@ async def test_pods_without_a_count_are_no_answer() -> None:
     decision = house.posting("calm").decision
     assert (decision.desired, decision.active) == (None, None)
     assert decision.reason is Reason.CURRENT_UNKNOWN
+
+
+async def test_another_scale_target_is_another_fleet() -> None:
+    """What the old one's replicas ran, and how long they took, says nothing of the new one's."""
+    cluster, fresh = FakeCluster(chat=FOUR), False
+
+    def idle(_: Selection, at: float) -> Reading:
+        prefix = "new" if fresh else "old"
+        return fleet_reading(at, running=0.0, first_token_rate=0.0, prefix=prefix)
+
+    house = shared(idle, cluster, remembers=False)
+    cluster.situations["llm", "chat"] = replace(SITUATION, target_name="old")
+    cluster.place("chat", *pods("old"))
+    house.ask("chat")
+    await house.ticks(60)
+    before = house.posting("chat").decision
+    assert (before.desired, before.reason) == (1, Reason.SCALE_IN)
+    assert before.learned is not None
+    assert before.learned.lead_time == 100.0
+    cluster.situations["llm", "chat"] = replace(SITUATION, target_name="new")
+    cluster.place("chat", *pods("new", took=30.0))
+    fresh = True
+    await house.ticks(2)
+    after = house.posting("chat").decision
+    assert after.desired == 4
+    assert after.learned is None or after.learned.lead_time == 30.0
+    await house.ticks(60)
+    assert house.posting("chat").decision.desired == 1
