@@ -93,12 +93,14 @@ class Archive:
     ) -> None:
         """Keep a decision; of one between two ticks only whether it changed the answer.
 
+        Of two at one tick the first with a sample stays: the next looks at a count that has moved.
+
         `sample` is the newest that was known, `scale` as it was read.
         """
         past = self._pasts.setdefault(key, _Past())
         self._note(key, past, decision)
         at, fine = decision.at, past.fine
-        if at % TICK:
+        if at % TICK or fine.knows(at):
             return
         for columns in (fine, past.minutes):
             if len(columns) and columns.at[-1] >= at:

@@ -130,6 +130,10 @@ class Columns:
             reason=_REASONS[self._reason[index]],
         )
 
+    def knows(self, at: Seconds) -> bool:
+        """Say whether the newest row is that of `at`, with a sample."""
+        return bool(self.at) and self.at[-1] == at and not math.isnan(self._age[-1])
+
     def first_since(self, since: Seconds) -> int:
         """Return the place of the first row that is not older than `since`."""
         return bisect_left(self.at, since)

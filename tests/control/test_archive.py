@@ -115,6 +115,21 @@ def test_only_what_changes_the_answer_is_a_change() -> None:
     assert [m.at - NOW for m in archive.record(CHAT, NOW, NOW + 60).moments] == [0, 15, 30, 45]
 
 
+def test_of_two_answers_at_one_tick_the_first_that_saw_something_stays() -> None:
+    """The second is given once the count has moved, and would hide why it did."""
+    archive = Archive()
+    waiting = answer(NOW, 4, Reason.NOT_YET_SAMPLED)
+    archive.keep(CHAT, waiting, sample=None, scale=FOUR)
+    archive.keep(
+        CHAT, answer(NOW, 6, Reason.SCALE_OUT_QUEUE), sample=stamped(SEEN, NOW), scale=FOUR
+    )
+    moved = replace(answer(NOW, 6), current=6)
+    archive.keep(CHAT, moved, sample=stamped(SEEN, NOW), scale=replace(FOUR, current=6))
+    rows = [(row.current, row.desired, row.reason) for row, _ in archive.rows(CHAT, NOW, NOW)]
+    assert rows == [(4, 6, Reason.SCALE_OUT_QUEUE)]
+    assert [change.desired for change in archive.changes(CHAT, NOW, NOW)] == [4, 6, 6]
+
+
 def test_an_edited_trigger_keeps_the_past_and_a_stranger_has_none() -> None:
     """KEDA tells us of an edit as of another trigger."""
     archive = kept_for(10 * TICK)
