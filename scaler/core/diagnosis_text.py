@@ -9,6 +9,7 @@ from textwrap import wrap
 from scaler.core.decision import Decision
 from scaler.core.diagnosis_finding import Diagnosis, Finding, Kind, Severity
 from scaler.core.explain import Because, because
+from scaler.core.reasons import Reason
 from scaler.core.rendering import time_of
 from scaler.core.units import Seconds
 from scaler.core.workload import WorkloadKey
@@ -17,6 +18,7 @@ WORST_HEADER = "Scaler-Worst-Severity"
 """Tells over HTTP, also beside text, how grave the gravest finding is; `none` without any."""
 
 _WIDTH = 90
+_UNSEEN = {Reason.SOURCE_SILENT, Reason.SILENT_TOO_LONG, Reason.NOTHING_SERVING}
 _NEVER_LOOKED = "nothing has been decided of this workload yet"
 
 
@@ -93,7 +95,7 @@ def _lines(d: Diagnosed) -> Iterator[str]:
     yield f"  {current} replicas, the scaler answers {desired} ({d.because.reason.value})"
     if not d.findings:
         yield ""
-        yield "  Nothing found."
+        yield from _nothing(d)
     for finding in d.findings:
         yield ""
         yield f"  {finding.severity.value.upper()}  {finding.kind.value}"
@@ -106,6 +108,16 @@ def _lines(d: Diagnosed) -> Iterator[str]:
         yield from _wrapped(f"{', '.join(kind.value for kind in unlooked.kinds)}: {unlooked.why}")
     for sentence in d.cannot:
         yield from _wrapped(sentence)
+
+
+def _nothing(d: Diagnosed) -> Iterator[str]:
+    """Say that nothing was found; where nothing is seen that is no good news."""
+    if d.because.reason in _UNSEEN:
+        yield "  Nothing found, for nothing is seen of the engines."
+        yield from _wrapped(d.because.meaning)
+        yield from _wrapped(f"→ {d.because.cure}")
+    else:
+        yield "  Nothing found."
 
 
 def _wrapped(text: str) -> Iterator[str]:

@@ -157,8 +157,8 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "Look at its pod: no node with a free GPU, an image that cannot be pulled, a crash loop?",
     ),
     Reason.NOTHING_SERVING: Explanation(
-        "Replicas report, but every one of them sleeps or is stalled.",
-        "Wake or restart the engines; another replica would not help.",
+        "No replica serves: those that report, if any do, sleep or are stalled.",
+        "Wake or restart the engines; where none reports, are modelName and selector right?",
     ),
     Reason.SKEWED: Explanation(
         "Requests wait at fewer than half of the replicas while others are free.",
@@ -178,11 +178,11 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     ),
     Reason.SOURCE_SILENT: Explanation(
         "The source says nothing at present, so the count is kept.",
-        "Look at the source: its last error is shown beside this reason.",
+        "Are modelName and selector those of the engines? The source's error is shown, if any.",
     ),
     Reason.SILENT_TOO_LONG: Explanation(
         "The source has been silent for longer than holdFor; the scaler answers UNAVAILABLE.",
-        "Repair the source. The HPA keeps the count; KEDA's fallback may act.",
+        "Repair the source, or modelName. The HPA keeps the count; KEDA's fallback may act.",
     ),
     Reason.SHARED_SERIES: Explanation(
         "Another ScaledObject selects the same replicas, so neither may move its fleet.",

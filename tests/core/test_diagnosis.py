@@ -16,6 +16,7 @@ from scaler.core.diagnosis_finding import ADVICE, Kind, Severity, quoted
 from scaler.core.diagnosis_text import diagnosed, to_text
 from scaler.core.learned import Learned
 from scaler.core.pods import Condition
+from scaler.core.reasons import Reason
 from scaler.core.rendering import to_plain
 from scaler.core.workload import Scale, WorkloadKey
 from tests.core.histories import NOW, World, steady, ttft_in, worlds
@@ -145,6 +146,17 @@ def test_a_diagnosis_is_plain_text_and_plain_data() -> None:
 def test_a_well_fleet_reads_as_such() -> None:
     """Nothing found is said, not left out."""
     assert "Nothing found." in to_text(diagnosed(KEY, facts().decision, diagnose(facts())))
+
+
+@pytest.mark.parametrize(
+    "reason", [Reason.SOURCE_SILENT, Reason.SILENT_TOO_LONG, Reason.NOTHING_SERVING]
+)
+def test_nothing_found_where_nothing_is_seen_is_no_good_news(reason: Reason) -> None:
+    """A trigger that means no engine finds nothing, and has to be looked at."""
+    decision = replace(facts().decision, reason=reason)
+    text = to_text(diagnosed(KEY, decision, diagnose(facts())))
+    assert "nothing is seen of the engines" in text
+    assert "modelName" in text
 
 
 def test_without_a_diagnosis_nothing_is_known() -> None:
