@@ -190,8 +190,8 @@ def measure(*, quick: bool) -> Section:
         title="A replay",
         lines=list(_lines(spans[-1], took[spans[-1]])),
         notes=[
-            f"A range of {days} × 24 h takes {each.cpu:.1f} s of CPU, and the day before it is read "
-            f"by the minute; by the clock it was {each.wall:.1f} s beside what else ran."
+            f"A range of {days} × 24 h takes {each.cpu:.1f} s of CPU, and the day before it is "
+            f"read by the minute; by the clock it was {each.wall:.1f} s beside what else ran."
             for days, each in took.items()
         ],
     )
