@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -54,29 +55,39 @@ class Notifier:
 
     async def look(self, now: Seconds) -> None:
         """Tell what is new on the board."""
-        found = self._found()
+        diagnoses = self._diagnoses()
+        found = {
+            (place, finding.kind): finding
+            for place, each in diagnoses.items()
+            for finding in worth_telling(each)
+        }
+        unknown = {
+            (place, kind)
+            for place, each in diagnoses.items()
+            for diagnosis in each
+            for kind, _ in diagnosis.not_known
+        }
         self._writing.begin()
-        self._forget(found, now)
+        self._forget(found.keys() | unknown, now)
         for (place, kind), finding in found.items():
             standing = self._standing.setdefault((place, kind), _Standing())
             standing.seen += 1
             if self._is_due(standing, finding, now) and self._writing.may(place[0], now):
                 await self._tell(place, finding, standing, now)
 
-    def _found(self) -> dict[tuple[Place, Kind], Finding]:
+    def _diagnoses(self) -> dict[Place, list[Diagnosis]]:
         diagnoses: defaultdict[Place, list[Diagnosis]] = defaultdict(list)
         for key, posting in self._board.snapshot.postings.items():
             if posting.diagnosis is not None:
                 diagnoses[key.namespace, key.name].append(posting.diagnosis)
-        return {
-            (place, finding.kind): finding
-            for place, each in diagnoses.items()
-            for finding in worth_telling(each)
-        }
+        return diagnoses
 
-    def _forget(self, found: dict[tuple[Place, Kind], Finding], now: Seconds) -> None:
-        """Let go of what does not stand any more; of what was told lately the time is kept."""
-        for key in [key for key in self._standing if key not in found]:
+    def _forget(self, kept: Collection[tuple[Place, Kind]], now: Seconds) -> None:
+        """Let go of what does not stand any more; of what was told lately the time is kept.
+
+        What cannot be looked at now may stand all the same, and is not news when it can be again.
+        """
+        for key in [key for key in self._standing if key not in kept]:
             standing = self._standing[key]
             standing.seen, standing.told = 0, None
             if standing.told_at is None or now - standing.told_at >= _QUIET:

@@ -48,15 +48,22 @@ class Desk:
         namespace: str = "llm",
         trigger: str = "1f3a",
         known: bool = True,
+        blind: tuple[Kind, ...] = (),
     ) -> None:
-        """Put what was found on the board."""
+        """Put what was found on the board, and what could not be looked at."""
         key = WorkloadKey(namespace=namespace, name=name, trigger=trigger)
         posting = Posting(
             key=key,
             policy=Policy(),
             selection=Selection(source="s", namespace=namespace),
             decision=facts().decision,
-            diagnosis=Diagnosis(at=self.now, findings=findings) if known else None,
+            diagnosis=Diagnosis(
+                at=self.now,
+                findings=findings,
+                not_known=tuple((kind, "the pods are not known") for kind in blind),
+            )
+            if known
+            else None,
         )
         self.board.post(self.now, {key: posting}, frozenset())
         self.cluster.situations[namespace, name] = SITUATION
@@ -100,6 +107,21 @@ async def test_what_comes_back_is_told_again_but_not_at_once() -> None:
         desk.post()
         told += len(await desk.looks(2))
     assert told == 6
+
+
+async def test_what_could_not_be_looked_at_for_a_while_is_no_news_afterwards() -> None:
+    """An API server that was away has not made the same finding a new one."""
+    desk = Desk()
+    desk.post(finding())
+    assert await desk.looks(4) == ["HostOomKill"]
+    desk.post(blind=(finding().kind,))
+    assert await desk.looks(40) == []
+    desk.post(finding())
+    assert await desk.looks(40) == []
+    desk.post()
+    assert await desk.looks(40) == []
+    desk.post(finding())
+    assert await desk.looks(4) == ["HostOomKill"]
 
 
 async def test_one_more_occurrence_is_told_with_its_own_evidence() -> None:
