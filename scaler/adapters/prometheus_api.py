@@ -155,10 +155,12 @@ class PrometheusApi:
             retry=retry_if_exception_type(PassingFault),
             stop=stop_after_attempt(_ATTEMPTS),
             wait=wait_random_exponential(multiplier=0.1, max=1.0),
-            before_sleep=lambda _: self._retries.update((kind,)),
             reraise=True,
         )
-        return await retrying(self._once, endpoint, form, deadline)
+        try:
+            return await retrying(self._once, endpoint, form, deadline)
+        finally:
+            self._retries[kind] += max(0, int(retrying.statistics.get("attempt_number", 1)) - 1)
 
     async def _once(self, endpoint: str, form: Mapping[str, str], deadline: Seconds) -> Answer:
         self._respect_patience()

@@ -146,7 +146,9 @@ async def test_a_reload_loses_no_workload(tmp_path: Path, counts: Path) -> None:
             "profiles": {"careful": {"waitingHigh": 9}},
         }
         config.write_text(yaml.safe_dump(content), encoding="utf-8")
-        careful = scaled_object("prod", "chat", {"modelName": "tiny", "profile": "careful"})
+        # However slow the machine is, the saturated engines move nothing meanwhile.
+        slow = {"modelName": "tiny", "profile": "careful", "scaleOutWindow": "1h"}
+        careful = scaled_object("prod", "chat", slow)
         async with (
             scaler(tmp_path, ["--config", str(config)]) as running,
             Keda(running.grpc) as keda,

@@ -15,7 +15,7 @@ from scaler.adapters.prometheus import PrometheusSource
 from scaler.adapters.prometheus_settings import PrometheusSettings
 from scaler.adapters.scrape import ScrapeSource
 from scaler.adapters.scrape_client import ScrapeSettings
-from scaler.control.ports import SourceUnreachable
+from scaler.control.ports import SourceError, SourceUnreachable
 from scaler.core.reading import Reading
 from scaler.core.workload import Selection
 from tests.edge.certificates import Authority
@@ -90,6 +90,15 @@ def given(guarded: Guarded, directory: Path) -> dict[str, object]:
     }
 
 
+async def asked(settings: PrometheusSettings) -> Reading | SourceError:
+    """Ask once, and leave no connection open."""
+    source = PrometheusSource(settings)
+    try:
+        return (await source.read([CHAT], AT))[CHAT]
+    finally:
+        source.close()
+
+
 BASIC = "Basic " + base64.b64encode(b"scaler:open sesame").decode()
 
 
@@ -97,7 +106,7 @@ async def test_prometheus_with_a_client_certificate(guarded: Guarded, tmp_path: 
     """Own CA, client certificate and basic authentication together get in."""
     url = f"https://localhost:{guarded.port}"
     settings = PrometheusSettings(url=url, **given(guarded, tmp_path))  # type: ignore[arg-type]
-    found = (await PrometheusSource(settings).read([CHAT], AT))[CHAT]
+    found = await asked(settings)
     assert isinstance(found, Reading)
     assert set(guarded.seen) == {BASIC}
 
@@ -113,7 +122,7 @@ async def test_prometheus_without_a_certificate(
         access["client_key_file"] = None
     url = f"https://localhost:{guarded.port}"
     settings = PrometheusSettings(url=url, timeout=5.0, **access)  # type: ignore[arg-type]
-    found = (await PrometheusSource(settings).read([CHAT], AT))[CHAT]
+    found = await asked(settings)
     assert isinstance(found, SourceUnreachable)
     assert "sesame" not in str(found)
     assert guarded.seen == []

@@ -43,6 +43,7 @@ class Server:
         self.handler: Handler = reply(vector())
         self.forms: list[Mapping[str, str]] = []
         self.headers: list[Mapping[str, str]] = []
+        self.sources: list[PrometheusSource] = []
         self.port = 0
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -56,7 +57,9 @@ class Server:
         """Make a source that asks this server."""
         url = f"http://127.0.0.1:{self.port}"
         wanted: dict[str, object] = {"timeout": 20.0, **settings}
-        return PrometheusSource(PrometheusSettings(url=url, **wanted))  # type: ignore[arg-type]
+        source = PrometheusSource(PrometheusSettings(url=url, **wanted))  # type: ignore[arg-type]
+        self.sources.append(source)
+        return source
 
 
 @pytest.fixture
@@ -70,6 +73,8 @@ async def server() -> AsyncIterator[Server]:
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     served.port = int(runner.addresses[0][1])
     yield served
+    for source in served.sources:
+        source.close()
     await runner.cleanup()
 
 
