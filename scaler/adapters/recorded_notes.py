@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from datetime import UTC, datetime
 
 from scaler.adapters import recorded_queries as ask
 from scaler.adapters.prometheus_api import PrometheusApi
 from scaler.adapters.prometheus_settings import PrometheusSettings
 from scaler.adapters.vllm import signal_of
 from scaler.core.reading import Reading
+from scaler.core.rendering import instant_of
 from scaler.core.sample import Sample
 from scaler.core.units import Seconds
 from scaler.tuning.ports import PastUnreadable, Wanted
@@ -33,11 +33,6 @@ _WHOSE = {
     None: "the number of engines that reported: nobody published the replica count, so replicas "
     "that were asked for and did not report yet are not in it",
 }
-
-
-def clock(at: Seconds) -> str:
-    """Write a time as people who look at logs do."""
-    return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 class Notes:
@@ -92,7 +87,7 @@ class Notes:
             return []
         return [
             f"replica counts are from {_WHOSE[whose]}"
-            + (f" (from {clock(at)} on)" if len(self._counted) > 1 else "")
+            + (f" (from {instant_of(at)} on)" if len(self._counted) > 1 else "")
             for whose, at in self._counted.items()
         ]
 
@@ -105,8 +100,8 @@ class Notes:
         told = (
             f"two workloads stand behind one selection: beside the pods of "
             f"{self._wanted.target.kind} {self._wanted.target.name} it matches "
-            f"{', '.join(names[:_SHOWN])}{more} (first at {clock(first)}), and the replay puts "
-            "them together; give the trigger a selector that tells them apart"
+            f"{', '.join(names[:_SHOWN])}{more} (first at {instant_of(first)}), and the replay "
+            "puts them together; give the trigger a selector that tells them apart"
         )
         return [told]
 
@@ -124,7 +119,10 @@ class Notes:
 
     async def _late(self, api: PrometheusApi, first: Seconds) -> list[str]:
         start = self._wanted.start
-        head = f"the past begins at {clock(first)}, after the start of the range ({clock(start)})"
+        head = (
+            f"the past begins at {instant_of(first)}, after the start of the range "
+            f"({instant_of(start)})"
+        )
         if await self._has(api, ask.scraped_anything(), start, first - _STEP):
             return [f"{head}: others were scraped before, but no engine of this workload"]
         told = (
@@ -150,8 +148,8 @@ class Notes:
             if len(ordered) > 1 and ordered[-1][1][0] > ordered[0][1][0]:
                 (old, _), (new, (since, _)) = ordered[0], ordered[-1]
                 notes.append(
-                    f"{old} became {new} at about {clock(since)} (the engine was changed): the "
-                    "replay reads both as one signal"
+                    f"{old} became {new} at about {instant_of(since)} (the engine was changed): "
+                    "the replay reads both as one signal"
                 )
         return notes
 
@@ -162,7 +160,9 @@ class Notes:
         pods = sorted((times[0], labels.get(self._labels.pod, "")) for labels, times in found)
         if not pods:
             return []
-        told = ", ".join(f"{pod or 'an engine'} at about {clock(at)}" for at, pod in pods[:_SHOWN])
+        told = ", ".join(
+            f"{pod or 'an engine'} at about {instant_of(at)}" for at, pod in pods[:_SHOWN]
+        )
         more = f", and {len(pods) - _SHOWN} more" if len(pods) > _SHOWN else ""
         whole = (
             f"counters began anew in the middle of the range: {told}{more} (the engine was "

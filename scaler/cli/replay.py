@@ -21,10 +21,10 @@ from scaler.config.server import ServerConfig, load_config
 from scaler.config.trigger import Resolved, parse_trigger
 from scaler.core.history import span_needed
 from scaler.core.learned import LONGEST_LEAD_TIME, Learned
+from scaler.core.rendering import instant_of
 from scaler.core.units import TICK, Seconds, tick_at
 from scaler.core.workload import Scale, Selection, WorkloadKey
 from scaler.simulation.quantity import QuantityInvalid, approximate
-from scaler.tuning.gaps import time_of
 from scaler.tuning.ports import PastUnreadable, Target, Wanted
 from scaler.tuning.record import Moment, Record
 from scaler.tuning.replay import Replay, replay
@@ -128,7 +128,7 @@ def _text(found: Replay, key: WorkloadKey, end: Seconds, chosen: Choices) -> str
             raise PastUnreadable("nothing is recorded in the range: look at --from and --to")
         return write(found, Format(chosen["form"]))
     if not found.steps:
-        raise PastUnreadable(f"nothing is recorded at {time_of(end)}, nor shortly before")
+        raise PastUnreadable(f"nothing is recorded at {instant_of(end)}, nor shortly before")
     kept = chosen["kept"]
     return explained(found, key, "Prometheus" if kept is None else f"the record {kept.name}")
 

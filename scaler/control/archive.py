@@ -14,7 +14,7 @@ from scaler.core.reasons import Reason
 from scaler.core.sample import Sample
 from scaler.core.units import TICK, Seconds
 from scaler.core.workload import Scale, WorkloadKey
-from scaler.tuning.record import Moment, Record
+from scaler.tuning.record import Moment, Record, apart
 
 FINE_FOR: Seconds = 7_200.0
 """So long every tick is kept; beyond it, one a minute."""
@@ -159,23 +159,20 @@ class Archive:
         self, key: WorkloadKey, start: Seconds, end: Seconds, *, asks_gateway: bool = False
     ) -> Record:
         """Return what is known of [start, end] as a record to rehearse."""
-        moments: list[Moment] = []
-        for row, step in self.rows(key, start, end):
-            before = moments[-1].at if moments else row.at - step
-            stands_for = min(step, max(TICK, row.at - before))
-            moments.append(
-                Moment(
-                    at=row.at,
-                    sample=row.sample,
-                    scale=row.scale,
-                    lead_time=row.lead_time,
-                    step=stands_for,
-                )
+        moments = (
+            Moment(
+                at=row.at,
+                sample=row.sample,
+                scale=row.scale,
+                lead_time=row.lead_time,
+                step=step,
             )
+            for row, step in self.rows(key, start, end)
+        )
         return Record(
             namespace=key.namespace,
             name=key.name,
-            moments=tuple(moments),
+            moments=apart(moments),
             asks_gateway=asks_gateway,
         )
 

@@ -124,7 +124,6 @@ def explain(
 ) -> Explained:
     """Explain a decision that was made under a policy."""
     lines, sample, learned = decision.corridor, decision.sample, decision.learned
-    proven = lines is not None and not math.isinf(lines.ceiling)
     return Explained(
         namespace=key.namespace,
         name=key.name,
@@ -139,7 +138,7 @@ def explain(
         because=because(decision.reason),
         notes=tuple(because(note) for note in decision.notes),
         floor=decision.floor,
-        ceiling=decision.ceiling if proven else None,
+        ceiling=decision.proven_ceiling,
         floor_because=lines.floor_reason if lines is not None else None,
         ceiling_because=lines.ceiling_reason if lines is not None else None,
         fleet=_fleet(sample) if sample is not None else None,

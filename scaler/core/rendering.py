@@ -43,6 +43,11 @@ def time_of(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def instant_of(at: float) -> str:
+    """Write an instant as commands take it: RFC 3339."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def _lines(e: Explained) -> Iterator[str]:
     yield f"{e.namespace}/{e.name}  (trigger {e.trigger}, {time_of(e.at)})"
     yield f"  {e.summary}"

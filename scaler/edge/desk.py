@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Protocol
 
 from scaler.config.faults import ConfigurationError, Fault
 from scaler.config.keys import BY_NAME, FROM_ENV
@@ -18,13 +16,14 @@ from scaler.control.board import Board
 from scaler.control.registry import Entry, Registry
 from scaler.core.policy import Policy
 from scaler.core.rendering import Plain, to_plain
-from scaler.core.units import TICK, Seconds
+from scaler.core.units import Seconds
 from scaler.core.workload import WorkloadKey
 from scaler.edge.errors import EdgeError
 from scaler.edge.explained import chosen_keys
+from scaler.edge.hours import Records, read_record
 from scaler.tuning.comparison import CAVEAT, Outcome, outcome
 from scaler.tuning.prepared import Prepared
-from scaler.tuning.record import Moment, Record
+from scaler.tuning.record import Record
 
 MOST_HOURS = 24
 _FRESH_FOR: Seconds = 300.0
@@ -42,15 +41,6 @@ class NothingRecorded(EdgeError):
 
 class DeskBusy(EdgeError):
     """More people rehearse than one process answers."""
-
-
-class Records(Protocol):
-    """Whoever keeps what was seen."""
-
-    def record(
-        self, key: WorkloadKey, start: Seconds, end: Seconds, *, asks_gateway: bool = False
-    ) -> Record:
-        """Return what is known of [start, end]."""
 
 
 @dataclass(slots=True)
@@ -149,23 +139,16 @@ class Desk:
     async def _record(
         self, present: Resolved, key: WorkloadKey, now: Seconds, hours: int
     ) -> Record:
-        """Return the past, read an hour at a time: KEDA's calls are answered between."""
+        """Return the past. Raises NothingRecorded."""
         asks = present.selection.activation_query is not None
-        moments: list[Moment] = []
-        start = math.ceil((now - hours * _HOUR) / TICK) * TICK
-        while start <= now:
-            end = min(now, start + _HOUR - TICK)
-            moments += self._records.record(key, start, end, asks_gateway=asks).moments
-            start += _HOUR
-            await asyncio.sleep(0)
-        if not moments:
+        span = now - hours * _HOUR, now
+        record = await read_record(self._records, key, span, asks_gateway=asks)
+        if not record.moments:
             raise NothingRecorded(
                 f"nothing is recorded of {key.namespace}/{key.name} yet; "
                 "the first moment comes with the next tick"
             )
-        return Record(
-            namespace=key.namespace, name=key.name, moments=tuple(moments), asks_gateway=asks
-        )
+        return record
 
 
 def snippet(key: WorkloadKey, metadata: Mapping[str, str]) -> str:

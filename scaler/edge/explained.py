@@ -64,9 +64,17 @@ def _explained(registry: Registry, snapshot: Snapshot, key: WorkloadKey) -> Expl
             fault=posting.fault,
         )
     entry = registry.get(key)
+    policy, fault = policy_of(registry, snapshot, key), entry.fault if entry is not None else None
+    return explain(key, policy, undecided(entry), fault=fault)
+
+
+def policy_of(registry: Registry, snapshot: Snapshot, key: WorkloadKey) -> Policy:
+    """Return the policy that a workload is, or would be, decided by."""
+    posting, entry = snapshot.postings.get(key), registry.get(key)
+    if posting is not None:
+        return posting.policy
     resolved = entry.resolved if entry is not None else None
-    policy = resolved.policy if resolved is not None else Policy()
-    return explain(key, policy, undecided(entry), fault=entry.fault if entry is not None else None)
+    return resolved.policy if resolved is not None else Policy()
 
 
 def undecided(entry: Entry | None) -> Decision:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from scaler.control.board import Posting, Snapshot
-from scaler.control.registry import Entry, Registry
+from scaler.control.registry import Registry
 from scaler.core.decision import Decision
 from scaler.core.diagnosis_finding import Kind, Severity
 from scaler.core.policy import Mode, Policy, Signal
@@ -17,7 +17,7 @@ from scaler.core.reasons import EXPLANATIONS, Reason
 from scaler.core.sample import Sample
 from scaler.core.units import Seconds
 from scaler.core.workload import WorkloadKey
-from scaler.edge.explained import undecided
+from scaler.edge.explained import policy_of, undecided
 
 _PENDING = frozenset({Reason.SCALE_OUT_PENDING, Reason.SCALE_IN_PENDING, Reason.NOT_YET_SAMPLED})
 _TROUBLED = frozenset({Reason.AT_MAX, Reason.SOURCE_SILENT, Reason.GATEWAY_SILENT})
@@ -147,9 +147,7 @@ def _summary(registry: Registry, snapshot: Snapshot, key: WorkloadKey) -> Summar
     decision = posting.decision if posting is not None else undecided(entry)
     registered = posting if posting is not None else entry
     fault = registered.fault if registered is not None else None
-    lines = decision.corridor
-    proven = lines is not None and math.isfinite(lines.ceiling)
-    policy = _policy(posting, entry)
+    policy = policy_of(registry, snapshot, key)
     sample = decision.sample
     found = posting.diagnosis.findings if posting is not None and posting.diagnosis else ()
     return Summary(
@@ -162,7 +160,7 @@ def _summary(registry: Registry, snapshot: Snapshot, key: WorkloadKey) -> Summar
         desired=decision.desired,
         advised=decision.advised,
         floor=decision.floor,
-        ceiling=decision.ceiling if proven else None,
+        ceiling=decision.proven_ceiling,
         active=decision.active,
         standing=_standing(decision, posting, fault),
         reason=decision.reason,
@@ -172,13 +170,6 @@ def _summary(registry: Registry, snapshot: Snapshot, key: WorkloadKey) -> Summar
         trouble=posting.complaint if posting is not None else None,
         fault=fault,
     )
-
-
-def _policy(posting: Posting | None, entry: Entry | None) -> Policy:
-    if posting is not None:
-        return posting.policy
-    resolved = entry.resolved if entry is not None else None
-    return resolved.policy if resolved is not None else Policy()
 
 
 def _standing(decision: Decision, posting: Posting | None, fault: str | None) -> Standing:

@@ -21,12 +21,13 @@ from scaler.core.diagnosis_text import to_text as diagnosis_text
 from scaler.core.rendering import Plain, to_plain, to_text
 from scaler.core.units import Seconds
 from scaler.edge.access import Access, Readers
-from scaler.edge.desk import MOST_HOURS, Desk, DeskBusy, NothingRecorded, Records
+from scaler.edge.desk import MOST_HOURS, Desk, DeskBusy, NothingRecorded
 from scaler.edge.diagnosed import diagnosed_of
 from scaler.edge.errors import ListenFailed
 from scaler.edge.explained import NoSuchWorkload, explained_of
 from scaler.edge.feed import Feed
 from scaler.edge.glance import summaries
+from scaler.edge.hours import Records
 from scaler.edge.liveness import Liveness
 from scaler.edge.measures import Measures
 from scaler.edge.metrics import exposition, register

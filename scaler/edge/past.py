@@ -6,7 +6,6 @@ import asyncio
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Protocol
 
@@ -15,20 +14,19 @@ from scaler.control.board import Board
 from scaler.control.columns import Row
 from scaler.control.registry import Registry
 from scaler.core.explain import Explained, explain
+from scaler.core.minutes import MINUTE, REMEMBERED
 from scaler.core.policy import Policy
-from scaler.core.reasons import EXPLANATIONS, Reason
-from scaler.core.rendering import Plain, to_plain, to_text
-from scaler.core.units import TICK, Seconds
+from scaler.core.reasons import EXPLANATIONS
+from scaler.core.rendering import Plain, instant_of, to_plain, to_text
+from scaler.core.units import Seconds
 from scaler.core.workload import WorkloadKey
 from scaler.edge.errors import EdgeError
-from scaler.edge.explained import chosen_keys
+from scaler.edge.explained import chosen_keys, policy_of
+from scaler.edge.hours import hours, read_record
 from scaler.tuning.prepared import Prepared
 from scaler.tuning.record import Record
 from scaler.tuning.rehearsal import rehearse
 
-MOST_CHANGES = 1_000
-_LEARNS_FROM: Seconds = 86_400.0
-_HOUR: Seconds = 3_600.0
 _FILED_FOR: Seconds = 86_400.0
 """An older change than this says little of a moment: nobody may have looked in between."""
 
@@ -79,7 +77,7 @@ class Then:
 
     def to_text(self) -> str:
         """Return it for a terminal."""
-        row, when = self.answered, _clock(self.at)
+        row, when = self.answered, instant_of(self.at)
         meaning = EXPLANATIONS[row.reason].meaning
         counts = (
             f"current {_count(row.current)}, answered {_count(row.desired)} "
@@ -141,13 +139,9 @@ class Past:
         known = self._archive.stretches(key)
         if not known:
             return []
-        start = math.ceil(max(start, known[0].start) / TICK) * TICK
-        end = min(end, known[-1].end)
         rows: list[tuple[Row, Seconds]] = []
-        while start <= end:
-            rows += self._archive.rows(key, start, min(end, start + _HOUR - TICK))
-            start += _HOUR
-            await asyncio.sleep(0)
+        async for begin, until in hours(max(start, known[0].start), min(end, known[-1].end)):
+            rows += self._archive.rows(key, begin, until)
         return rows
 
     async def decisions(
@@ -218,24 +212,25 @@ class Past:
         entry = self._registry.get(key)
         resolved = entry.resolved if entry is not None else None
         asks = resolved is not None and resolved.selection.activation_query is not None
-        record = self._archive.record(key, at - _LEARNS_FROM, row.at, asks_gateway=asks)
+        span = at - REMEMBERED, row.at
+        record = await read_record(self._archive, key, span, asks_gateway=asks)
         policy = self._policy(key)
         explained = await asyncio.to_thread(_explained, key, policy, record)
         return Then(at=row.at, resolution=step, answered=row, explained=explained)
 
     def _row(self, key: WorkloadKey, at: Seconds) -> tuple[Row, Seconds]:
         """Return the newest row at or before a moment."""
-        found = list(self._archive.rows(key, at - 2 * _MINUTE, at))
+        found = list(self._archive.rows(key, at - 2 * MINUTE, at))
         if found:
             return found[-1]
         known = self._archive.stretches(key)
         if not known:
             raise NotRemembered(f"nothing is remembered of {key} yet")
-        first, last = _clock(known[0].start), _clock(known[-1].end)
+        first, last = instant_of(known[0].start), instant_of(known[-1].end)
         raise NotRemembered(
-            f"the board knows nothing of {key} at {_clock(at)}: it remembers from {first} to "
+            f"the board knows nothing of {key} at {instant_of(at)}: it remembers from {first} to "
             f"{last}, less what this scaler did not see; from a Prometheus that reaches further, "
-            f"scaler replay SCALEDOBJECT.yaml --prometheus URL --explain-at {_clock(at)} "
+            f"scaler replay SCALEDOBJECT.yaml --prometheus URL --explain-at {instant_of(at)} "
             "recomputes it"
         )
 
@@ -247,15 +242,7 @@ class Past:
         return chosen_keys(self._registry, self._board.snapshot, namespace, name, trigger)[0]
 
     def _policy(self, key: WorkloadKey) -> Policy:
-        posting = self._board.snapshot.postings.get(key)
-        if posting is not None:
-            return posting.policy
-        entry = self._registry.get(key)
-        resolved = entry.resolved if entry is not None else None
-        return resolved.policy if resolved is not None else Policy()
-
-
-_MINUTE: Seconds = 60.0
+        return policy_of(self._registry, self._board.snapshot, key)
 
 
 def _explained(key: WorkloadKey, policy: Policy, record: Record) -> Explained:
@@ -319,13 +306,9 @@ def _answer(told: Row | Change) -> dict[str, Plain]:
 
 
 def _change(change: Change, kept_by: str) -> Plain:
-    reason: Reason = change.reason
-    return {**_answer(change), "meaning": EXPLANATIONS[reason].meaning, "kept_by": kept_by}
+    meaning = EXPLANATIONS[change.reason].meaning
+    return {**_answer(change), "meaning": meaning, "kept_by": kept_by}
 
 
 def _count(count: int | None) -> str:
     return "unknown" if count is None else str(count)
-
-
-def _clock(at: Seconds) -> str:
-    return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -62,15 +62,16 @@ def outcome(prepared: Prepared, policy: Policy) -> Outcome:
     summary = summarize(policy, steps)
     return Outcome(
         line=_line(steps),
-        figures=_figures(summary, summary.followed),
-        recorded=_figures(summary, summary.was),
+        figures=figures(summary, summary.followed),
+        recorded=figures(summary, summary.was),
         seconds=summary.seconds,
         unseen=summary.unseen,
         unanswered=summary.unanswered,
     )
 
 
-def _figures(summary: Summary, counts: Counts) -> Figures:
+def figures(summary: Summary, counts: Counts) -> Figures:
+    """Return what one of a summary's two counts came to."""
     return Figures(
         replica_hours=counts.replica_hours,
         changes=counts.changes,

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from scaler.core.numbers import seconds
+from scaler.core.rendering import instant_of
 from scaler.core.sample import Sample
 from scaler.core.units import TICK, Seconds
 from scaler.tuning.record import Moment, Record
 
 _SHOWN = 3
-
-
-def time_of(at: Seconds) -> str:
-    """Write an instant, in UTC."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def oddities(record: Record) -> tuple[str, ...]:
@@ -37,7 +32,7 @@ def _gaps(record: Record) -> Iterator[str]:
     if not gaps:
         return
     shown = ", ".join(
-        f"from {time_of(begin)} to {time_of(end)} ({seconds(end - begin)})"
+        f"from {instant_of(begin)} to {instant_of(end)} ({seconds(end - begin)})"
         for begin, end in gaps[:_SHOWN]
     )
     more = f", and {len(gaps) - _SHOWN} more" if len(gaps) > _SHOWN else ""
@@ -71,9 +66,9 @@ def _ahead(record: Record) -> Iterator[str]:
     if odd:
         first, most = odd[0], max(map(_lead, odd))
         yield (
-            f"a clock jumped: {len(odd)} samples, the first at {time_of(first.at)}, say that they "
-            f"were scraped up to {seconds(most)} after they were looked at; the windows there are "
-            "not to be relied on"
+            f"a clock jumped: {len(odd)} samples, the first at {instant_of(first.at)}, say that "
+            f"they were scraped up to {seconds(most)} after they were looked at; the windows there "
+            "are not to be relied on"
         )
 
 

@@ -5,7 +5,7 @@ Whoever kept it, a Prometheus, a file or the board, it is decided on in the same
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -68,6 +68,15 @@ class Record:
         """Return the moments in [start, end]."""
         kept = tuple(moment for moment in self.moments if start <= moment.at <= end)
         return replace(self, moments=kept)
+
+
+def apart(moments: Iterable[Moment]) -> tuple[Moment, ...]:
+    """Let each of these, ascending, stand for no more than the time since the one before it."""
+    kept: list[Moment] = []
+    for moment in moments:
+        free = moment.at - kept[-1].at if kept else moment.step
+        kept.append(moment if moment.step <= free else replace(moment, step=free))
+    return tuple(kept)
 
 
 def standing_for(sample: Sample, at: Seconds) -> Sample:

@@ -15,27 +15,6 @@ from scaler.tuning.summary import Summary, summarize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A moment at which something changed: the count that was, the answer, or what would be.
-
-    `was` is the recorded count, `answered` what would have been answered at it, `followed` the
-    count that there would be, had each answer since the start of the range been followed at once.
-    """
-
-    step: Step
-    was: int | None
-    answered: int | None
-    followed: int | None
-
-    @property
-    def difference(self) -> int | None:
-        """Return how many replicas more there would be than there were; negative: fewer."""
-        if self.followed is None or self.was is None:
-            return None
-        return self.followed - self.was
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
     """The steps of a range, ascending, what they came to, and what is to be told of the past."""
 
@@ -45,14 +24,18 @@ class Replay:
     summary: Summary
     notes: tuple[str, ...]
 
-    def changes(self) -> Iterator[Change]:
-        """Go through the moments at which something changed, the first one included."""
+    def changes(self) -> Iterator[Step]:
+        """Go through the moments at which a count changed, the first one included.
+
+        That is the count that was, the answer at it, or the count that there would be, had each
+        answer since the start of the range been followed at once.
+        """
         before: tuple[int | None, int | None, int | None] | None = None
         for step in self.steps:
             decision = step.decision
             now = decision.current, decision.advised, step.followed
             if now != before:
-                yield Change(step=step, was=now[0], answered=now[1], followed=now[2])
+                yield step
             before = now
 
 

@@ -11,15 +11,14 @@ from html import escape
 
 from scaler.core.explain import because, explain
 from scaler.core.policy import Signal
-from scaler.core.rendering import to_plain, to_text
+from scaler.core.rendering import instant_of, to_plain, to_text
 from scaler.core.sample import Sample
 from scaler.core.workload import WorkloadKey
 from scaler.simulation.report import aligned
 from scaler.simulation.svg import COLOURS, Line, Panel, Point, page
-from scaler.tuning.comparison import CAVEAT
-from scaler.tuning.gaps import time_of
+from scaler.tuning.comparison import CAVEAT, figures
 from scaler.tuning.rehearsal import Step
-from scaler.tuning.replay import Change, Replay
+from scaler.tuning.replay import Replay
 
 _HEAD = ("time", "was", "answered", "would be", "more", "reason")
 _HOUR = 3600.0
@@ -47,7 +46,7 @@ def write(replay: Replay, form: Format) -> str:
 def explained(replay: Replay, key: WorkloadKey, whence: str) -> str:
     """Explain a replay's last step, and say from where and how finely it was recomputed."""
     step = replay.steps[-1]
-    at = time_of(step.decision.at)
+    at = instant_of(step.decision.at)
     head = (
         f"At {at}, recomputed from {whence} with a moment each {step.step:g} s, under the trigger "
         "as it is given here; what was answered then may differ."
@@ -64,11 +63,13 @@ def _table(replay: Replay) -> str:
     return "\n".join([*whole, "", *_summary(replay), *replay.notes, CAVEAT]) + "\n"
 
 
-def _cells(change: Change) -> list[str]:
-    decision, more = change.step.decision, change.difference
-    counts = [_count(count) for count in (change.was, change.answered, change.followed)]
+def _cells(step: Step) -> list[str]:
+    decision, followed = step.decision, step.followed
+    was = decision.current
+    more = "-" if followed is None or was is None else f"{followed - was:+d}"
+    counts = [_count(count) for count in (was, decision.advised, followed)]
     reason = f"{decision.reason.value}: {because(decision.reason).meaning}"
-    return [time_of(decision.at), *counts, "-" if more is None else f"{more:+d}", reason]
+    return [instant_of(decision.at), *counts, more, reason]
 
 
 def _count(count: int | None) -> str:
@@ -96,23 +97,30 @@ def _tick(step: Step) -> dict[str, object]:
     decision = step.decision
     sample = decision.sample
     return {
-        "time": time_of(decision.at),
+        "time": instant_of(decision.at),
         "at": decision.at,
         "was": decision.current,
         "answered": decision.advised,
         "would_be": step.followed,
         "floor": decision.floor,
-        "ceiling": _ceiling(step),
+        "ceiling": decision.proven_ceiling,
         "reason": decision.reason.value,
         **{name: None if sample is None else value(sample) for name, value in _SIGNALS.items()},
     }
 
 
 def _json(replay: Replay) -> str:
+    found = replay.summary
     told = {
         "caveat": CAVEAT,
         "notes": list(replay.notes),
-        "summary": _summary(replay),
+        "summary": {
+            "seconds": found.seconds,
+            "unseen": found.unseen,
+            "unanswered": found.unanswered,
+            "was": to_plain(figures(found, found.was)),
+            "would_have_been": to_plain(figures(found, found.followed)),
+        },
         "ticks": [to_plain(_tick(step)) for step in replay.steps],
     }
     return json.dumps(told, indent=1) + "\n"
@@ -123,12 +131,6 @@ _SIGNALS: dict[str, Callable[[Sample], float | None]] = {
     "ttft_p95": lambda s: None if s.ttft is None else s.ttft.value,
     "kv_cache": lambda s: s.kv_cache,
 }
-
-
-def _ceiling(step: Step) -> float | None:
-    lines = step.decision.corridor
-    proven = lines is not None and lines.ceiling != float("inf")
-    return step.decision.ceiling if proven else None
 
 
 def _html(replay: Replay) -> str:
@@ -153,7 +155,7 @@ def _panels(replay: Replay) -> list[Panel]:
         height=220,
         lines=(
             _line(replay, "floor", lambda s: s.decision.floor, red),
-            _line(replay, "ceiling", _ceiling, green),
+            _line(replay, "ceiling", lambda s: s.decision.proven_ceiling, green),
             _line(replay, "was", lambda s: s.decision.current, blue),
             _line(replay, "would have been", lambda s: s.followed, amber),
         ),

@@ -18,21 +18,19 @@ from scaler.tuning.rehearsal import Step
 class Counts:
     """What a count of replicas came to: hours of replicas, changes, and turns between up and down.
 
-    `unknown` are the seconds in which nobody knew the count; they are in no figure.
+    The seconds in which nobody knew the count are in no figure.
     """
 
     replica_hours: float = 0.0
     changes: int = 0
     turns: int = 0
     most: int = 0
-    unknown: Seconds = 0.0
     _last: int | None = None
     _direction: int = 0
 
     def add(self, count: int | None, lasts: Seconds) -> None:
         """Go on with a count that lasts so many seconds."""
         if count is None:
-            self.unknown += lasts
             return
         self.replica_hours += count * lasts / 3600.0
         self.most = max(self.most, count)
@@ -62,11 +60,6 @@ class Summary:
     unanswered: Seconds = 0.0
     unseen: Seconds = 0.0
 
-    @property
-    def hours_saved(self) -> float:
-        """Return the replica-hours that the answers would have saved; negative: cost."""
-        return self.was.replica_hours - self.followed.replica_hours
-
 
 def summarize(policy: Policy, steps: Iterable[Step]) -> Summary:
     """Sum a rehearsal up."""
@@ -89,10 +82,10 @@ def summarize(policy: Policy, steps: Iterable[Step]) -> Summary:
 def above(policy: Policy, sample: Sample) -> list[Signal]:
     """Return the signals that are above the policy's High, those that may not move it included."""
     ttft, kv_cache = sample.ttft, sample.kv_cache
-    known = ttft is not None and ttft.observations >= ENOUGH_OBSERVATIONS
+    known = ttft if ttft is not None and ttft.observations >= ENOUGH_OBSERVATIONS else None
     over: Mapping[Signal, bool] = {
         Signal.WAITING: sample.waiting_per_replica >= policy.waiting_high,
-        Signal.TTFT: known and ttft is not None and ttft.value > policy.ttft_p95_high,
+        Signal.TTFT: known is not None and known.value > policy.ttft_p95_high,
         Signal.KV_CACHE: kv_cache is not None and kv_cache > policy.kv_cache_high,
     }
     return [signal for signal, is_over in over.items() if is_over]

@@ -60,6 +60,10 @@ def test_each_form_has_every_tick_or_every_change(tmp_path: Path) -> None:
     """CSV and JSON have the ticks; the page loads nothing from elsewhere."""
     rows = list(csv.DictReader(io.StringIO(run(tmp_path, "--format", "csv").output)))
     told = json.loads(run(tmp_path, "--format", "json").output)
+    summary = told["summary"]
+    assert summary["seconds"] == len(told["ticks"]) * 15.0
+    assert summary["was"]["replica_hours"] > 0
+    assert set(summary["would_have_been"]) == set(summary["was"])
     assert len(rows) == len(told["ticks"]) == 40
     assert max(int(row["would_be"]) for row in rows) > 4
     out = tmp_path / "page.html"
@@ -180,7 +184,7 @@ def test_one_moment_is_explained(tmp_path: Path, back: int, reason: str, asked: 
     tick = NOW - back * TICK
     found = explain_at(tmp_path, tick + TICK - 1.0)
     assert found.exit_code == 0, found.output
-    when = datetime.fromtimestamp(tick, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    when = datetime.fromtimestamp(tick, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     head = f"At {when}, recomputed from the record past.gz with a moment each 15 s"
     assert found.output.startswith(head)
     assert f"reason   {reason}: " in found.output

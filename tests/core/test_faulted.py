@@ -11,6 +11,7 @@ import pytest
 
 from scaler.core.learned import Learned
 from scaler.core.policy import Signal
+from scaler.core.sample import Sample
 from scaler.core.units import TICK
 from tests.core.faulted import FAULTS, broken, case_of
 from tests.core.histories import (
@@ -20,6 +21,7 @@ from tests.core.histories import (
     newest_need,
     only,
     row_of,
+    stamped,
     steady,
     ttft_in,
 )
@@ -85,18 +87,10 @@ def test_a_broken_law_is_seen() -> None:
     for seed in range(400):
         case = case_of(seed)
         idle = [
-            sample.__class__(at=NOW - back * TICK, scraped_at=NOW - back * TICK, serving=4)
-            for back, sample in enumerate(reversed(case.healthy))
+            stamped(Sample(at=NOW, scraped_at=NOW, serving=4), NOW - back * TICK)
+            for back in range(len(case.healthy))
         ]
-        lying = case.__class__(
-            seed=seed,
-            healthy=case.healthy,
-            faulty=tuple(reversed(idle)),
-            faults=("lie",),
-            policy=case.policy,
-            scale=case.scale,
-            learned=case.learned,
-        )
+        lying = replace(case, faulty=tuple(reversed(idle)), faults=("lie",))
         if any("faults took the count" in fault for fault in broken(lying)):
             return
     pytest.fail("no lie was found out")

@@ -11,8 +11,8 @@ import aiohttp
 
 from scaler.control.follower import Follower
 from scaler.edge.access import Readers
-from scaler.edge.desk import Records
 from scaler.edge.feed import Feed
+from scaler.edge.hours import Records
 from scaler.edge.http_server import HttpServer
 from tests.edge.sources import FaultySource
 from tests.edge.world import World

@@ -145,7 +145,6 @@ def test_a_summary_compares_what_was_with_what_would_have_been() -> None:
     assert summary.followed.turns == 1
     assert summary.over[Signal.WAITING] == 40 * TICK
     assert sum(summary.reasons.values()) == summary.seconds
-    assert summary.hours_saved == summary.was.replica_hours - summary.followed.replica_hours
 
 
 @pytest.mark.parametrize(
