@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 
 from scaler.adapters import recorded_queries as ask
 from scaler.adapters.prometheus_api import PrometheusApi
 from scaler.adapters.prometheus_settings import PrometheusSettings
 from scaler.adapters.vllm import signal_of
+from scaler.core.kin import kin_of_target
 from scaler.core.reading import Reading
 from scaler.core.rendering import instant_of
 from scaler.core.sample import Sample
@@ -18,13 +18,6 @@ from scaler.tuning.ports import PastUnreadable, Wanted
 _STEP = 300
 _MOST_POINTS = 10_000
 _SHOWN = 5
-
-_OWN_PODS = {
-    "Deployment": "[a-z0-9]+-[a-z0-9]+",
-    "StatefulSet": "[0-9]+",
-    "ReplicaSet": "[a-z0-9]+",
-}
-"""How the names of a scale target's pods go on after its own."""
 
 _WHOSE = {
     ask.OWN: "the scaler's own metric vllm_scaler_current_replicas",
@@ -47,9 +40,7 @@ class Notes:
         self._counted: dict[str | None, Seconds] = {}
         self._strangers: dict[str, Seconds] = {}
         self._own_seen = False
-        tail = _OWN_PODS.get(wanted.target.kind)
-        own = re.escape(wanted.target.name)
-        self._own = re.compile(f"{own}-{tail}") if tail is not None else None
+        self._own = kin_of_target(wanted.target.kind, wanted.target.name)
 
     def hear(self, reading: Reading, sample: Sample) -> None:
         """Hear of a moment."""
@@ -57,10 +48,10 @@ class Notes:
             return
         if self._first_known is None:
             self._first_known = reading.at
-        if self._own is None:
+        if not self._own.patterns:
             return
         for replica in reading.replicas:
-            if self._own.fullmatch(replica.name):
+            if self._own.replica_of(replica.name) is not None:
                 self._own_seen = True
             else:
                 self._strangers.setdefault(replica.name, reading.at)
