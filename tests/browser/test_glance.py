@@ -127,6 +127,7 @@ async def test_a_lost_connection_is_seen_and_comes_back_by_itself(browser: Brows
         await expect(seen.page.locator("#live")).to_have_text("live")
         await site.server.drain()
         await expect(seen.page.locator("#live")).to_contain_text("connection lost since")
+        assert not await seen.barriers()
         world.post(decided(at=NOON + 15, desired=5, advised=5))
         async with served(World(board=world.board), port=site.port):
             await expect(seen.page.locator("#live")).to_have_text("live")
