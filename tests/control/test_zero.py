@@ -353,7 +353,10 @@ async def test_a_thousand_fleets_are_woken_in_one_round() -> None:
         before = house.board.snapshot.postings
         house.gateways.waiting.update(dict.fromkeys(names[::10], 1.0))
         await house.passes(5)
+        # Others get their turns while so many are decided on, and no simulated time goes by.
+        await house.until(lambda: len(house.pushed) >= 100)
         assert len(house.pushed) == 100
+        assert len({at for _, at in house.pushed}) == 1
         after = house.board.snapshot.postings
         decided = [key for key, posting in after.items() if posting is not before[key]]
         assert len(decided) == 100
